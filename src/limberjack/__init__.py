@@ -14,9 +14,11 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from limberjack import cli as cli
+    from limberjack import cluster as cluster
     from limberjack import collision as collision
     from limberjack import constraints as constraints
     from limberjack import contact as contact
+    from limberjack import crowd as crowd
     from limberjack import errors as errors
     from limberjack import gym as gym
     from limberjack import io as io
@@ -30,7 +32,9 @@ if TYPE_CHECKING:
     from limberjack import spatial as spatial
     from limberjack import viewer as viewer
     from limberjack.collision.query import CollisionQuery as CollisionQuery
+    from limberjack.crowd.crowd import Crowd
     from limberjack.errors import BudgetWarning as BudgetWarning
+    from limberjack.errors import ClusterLost as ClusterLost
     from limberjack.errors import Diverged as Diverged
     from limberjack.errors import EnergyWarning as EnergyWarning
     from limberjack.errors import FileError as FileError
@@ -77,9 +81,11 @@ __version__ = "0.1.0"
 # The module that each name is defined in.
 _HOMES = {
     "limberjack.collision.query": ("CollisionQuery",),
+    "limberjack.crowd.crowd": ("Crowd",),
     "limberjack.errors": (
-        "BudgetWarning", "Diverged", "EnergyWarning", "FileError", "LimberjackError", "LoopNotClosed", "MissingExtra",
-        "ModelError", "ModelWarning", "StateError", "UnknownName", "UnsupportedByMethod", "UnsupportedVersion",
+        "BudgetWarning", "ClusterLost", "Diverged", "EnergyWarning", "FileError", "LimberjackError", "LoopNotClosed",
+        "MissingExtra", "ModelError", "ModelWarning", "StateError", "UnknownName", "UnsupportedByMethod",
+        "UnsupportedVersion",
     ),
     "limberjack.io": ("load", "save"),
     "limberjack.maximal.assemble": ("Assembly", "assemble", "pose"),
@@ -106,8 +112,8 @@ _HOMES = {
 }  # fmt: skip
 _HOME_OF = {name: module for module, names in _HOMES.items() for name in names}
 _MODULES = (
-    "cli", "collision", "constraints", "contact", "errors", "gym", "io", "linear", "maximal", "methods", "model",
-    "reduced", "scenes", "simulation", "spatial", "viewer",
+    "cli", "cluster", "collision", "constraints", "contact", "crowd", "errors", "gym", "io", "linear", "maximal",
+    "methods", "model", "reduced", "scenes", "simulation", "spatial", "viewer",
 )  # fmt: skip
 
 __all__ = [
@@ -115,6 +121,7 @@ __all__ = [
     "Assembly",
     "Axis",
     "Builder",
+    "Crowd",
     "Displacements",
     "DivideAndConquer",
     "Full",

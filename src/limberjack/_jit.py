@@ -293,7 +293,6 @@ def _shared_flags() -> Flags:
     return _SharedFlags(flags)
 
 
-
 class _Lower(Lower):
     """Lowers functions without reference counts: variables are stored as they are, tuples of arrays by reference."""
 

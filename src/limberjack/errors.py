@@ -11,6 +11,7 @@ from typing import Any
 
 __all__ = [
     "BudgetWarning",
+    "ClusterLost",
     "Diverged",
     "EnergyWarning",
     "FileError",
@@ -124,6 +125,10 @@ class Diverged(LimberjackError):
     def __init__(self, message: str, joint: str, step: int, time: float) -> None:
         self.joint, self.step, self.time = joint, step, time
         super().__init__(message)
+
+
+class ClusterLost(LimberjackError, ConnectionError):
+    """The scheduler of a cluster does not answer, or was lost; results until then are kept."""
 
 
 class MissingExtra(LimberjackError, ImportError):

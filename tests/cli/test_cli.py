@@ -262,23 +262,24 @@ def test_energy_and_momentum_are_watched():
     assert not runs.is_lossless(lj.scenes.humanoid())
 
 
-def test_ctrl_c_saves_what_was_recorded(folder):
-    """A real SIGINT: status 130, everything recorded until then is saved, and the message says where."""
-    code = """
+@pytest.mark.parametrize(("name", "status"), [("SIGINT", 130), ("SIGTERM", 143)])
+def test_a_signal_saves_what_was_recorded(folder, name, status):
+    """A real Ctrl-C, or an end by the system: everything recorded until then is saved, and the message says where."""
+    code = f"""
 import os, signal, sys, threading
 from limberjack.simulation import simulation
 from limberjack.cli.commands import main
 signal.signal(signal.SIGINT, signal.default_int_handler)  # a parent may have had it ignored
 run = simulation.Simulation.run
 def interrupted(self, *given, **options):
-    threading.Timer(0.4, os.kill, (os.getpid(), signal.SIGINT)).start()
+    threading.Timer(0.4, os.kill, (os.getpid(), signal.{name})).start()
     return run(self, *given, **options)
 simulation.Simulation.run = interrupted
 sys.exit(main(sys.argv[1:]))
 """
     argv = ["run", "pendulum", "--set", "links=20", "--seconds", "1e6", "--out", "part.npz", "--save-state", "s.npz"]
     done = _python("-c", code, *argv)
-    assert done.returncode == 130
+    assert done.returncode == status
     assert done.stderr.count("\n") == 1 and "interrupted" in done.stderr
     assert "part.npz" in done.stderr and "s.npz" in done.stderr
     trajectory, sim = lj.Trajectory.load("part.npz"), lj.resume("s.npz")

@@ -8,6 +8,7 @@ import pytest
 from tests.naive import contacts as twin
 
 import limberjack as lj
+from limberjack.contact.bundles import new_bundles
 from limberjack.contact.friction_cone import sweep_cones
 from limberjack.contact.restitution import collide
 from limberjack.contact.sweeps import (
@@ -91,7 +92,7 @@ class Bodies:
         self.u = r.normal(size=18)
         # each presses on the ones below
         self.u[5::6] -= (3.0, 6.0, 9.0)
-        self.sweeps = new_sweeps(self.count)
+        self.sweeps = new_sweeps(self.count, new_bundles(3, self.count))
         row = self.sweeps.row
         self.sweeps.link[:] = self.pairs
         row[:, N : N + 3], row[:, MU] = self.normals, self.friction

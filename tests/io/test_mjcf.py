@@ -227,7 +227,7 @@ def test_static_bodies_are_listed_unless_the_file_fuses_them(tmp_path):
         ("equality", lambda model: not model.loop_names),
         ("spring", lambda model: model.joint_spec("j").stiffness is None),
         ("damper", lambda model: model.joint_spec("j").damping is None),
-        ("actuation", lambda model: model.joint_spec("j").motor is None),
+        ("actuation", lambda model: not model.actuators),
         ("constraint", lambda model: not model.loop_names and np.isinf(model.arrays.limits).all()),
     ],
 )

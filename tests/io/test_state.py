@@ -252,3 +252,75 @@ def test_a_model_that_compiles_otherwise_is_told(saved):
     with pytest.warns(lj.ModelWarning, match="not bit for bit"):
         other = lj.resume(path)
     assert other.state_hash() == sim.state_hash()
+
+
+GRIPPED = ["full", "adaptive", "multipliers", "displacements", "impulses", lj.Full(integrator="semi_implicit")]
+
+
+def _gripped(method, rotation=None):
+    """Return a chain in the middle of being dragged, and the grip."""
+    sim = lj.Simulation(lj.scenes.pendulum(links=6), method, dt=1 / 240)
+    grip = sim.grab(sim.model.body_names[-1])
+    grip.move(grip.point + (0.3, 0.2, -0.1), rotation)
+    sim.step(20)
+    return sim, grip
+
+
+@pytest.mark.parametrize("rotation", [None, (1.0, 0.0, 0.0, 0.0)], ids=["point", "pose"])
+@pytest.mark.parametrize("method", GRIPPED, ids=str)
+def test_a_grip_goes_on_bit_for_bit(method, rotation, tmp_path):
+    """A figure that is dragged while it is saved is dragged on, and `sim.grips` moves and releases its grips."""
+    sim, grip = _gripped(method, rotation)
+    resumed = lj.resume(sim.save(tmp_path / "held.npz"))
+    assert resumed.state_hash() == sim.state_hash()
+    (other,) = resumed.grips
+    assert other.body == grip.body and (other.target == grip.target).all() and (other.point == grip.point).all()
+    for one, held in ((sim, grip), (resumed, other)):
+        one.step(30)
+        held.move((0.1, 0.0, -2.0))
+        one.step(10)
+    assert resumed.state_hash() == sim.state_hash()
+    grip.release(), other.release()
+    sim.step(10), resumed.step(10)
+    assert resumed.state_hash() == sim.state_hash() and resumed.grips == ()
+
+
+@pytest.mark.parametrize("method", GRIPPED, ids=str)
+def test_a_snapshot_brings_grips_back(method):
+    """A grip released since the snapshot acts again, one made since is gone, one that stayed keeps its handle."""
+    sim, grip = _gripped(method)
+    snapshot = sim.snapshot()
+    sim.step(20)
+    there = sim.state_hash()
+    late = sim.grab(sim.model.body_names[0])
+    sim.step(5)
+    sim.restore(snapshot)
+    with pytest.raises(lj.errors.StateError, match="was released"):
+        late.move((0.0, 0.0, 0.0))
+    assert (grip.target == sim.grips[0].target).all()
+    sim.step(20)
+    assert sim.state_hash() == there
+    grip.release()
+    sim.restore(snapshot)
+    assert len(sim.grips) == 1
+    sim.step(20)
+    assert sim.state_hash() == there
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {"state.grips.body": np.array([[0, 99]])},
+        {"state.grips.body": np.array([[3, 0]])},
+        {"state.grips.body": np.zeros((2, 2), np.int64)},
+        {"state.grips.data": np.full((1, 20), np.inf)},
+        {"state.grips.data": np.zeros((1, 20))},
+        {"state.grips.data": None},
+    ],
+)
+def test_grips_that_do_not_fit_are_refused(changes, tmp_path):
+    """Bodies that are not there, links that are not theirs, numbers that are none: refused by name."""
+    path = _gripped("full")[0].save(tmp_path / "held.npz")
+    _rewritten(path, **changes)
+    with pytest.raises(lj.FileError, match="grips of this snapshot do not fit"):
+        lj.resume(path)

@@ -146,7 +146,7 @@ def test_joints_without_dofs_take_no_properties(kind, option):
 
 
 UNKNOWN = {
-    "add_body": (("x",), 'no option "colour" in body "x"; options are body_kind, com, inertia'),
+    "add_body": (("x",), 'no option "colour" in body "x"; options are body_kind, com, gravity_compensation, inertia'),
     "add_body_affine": (("x",), 'no option "colour" in body "x"'),
     "add_particle": (("x",), 'no option "colour" in particle "x"; options are mass, position'),
     "add_joint_hinge": (("x", "a", "b"), 'no option "colour" in hinge joint "x"'),

@@ -162,3 +162,41 @@ def test_nothing_changes_without_a_move():
     again = placed(spec, "")
     assert again.joints == spec.joints and again.bodies == spec.bodies and again.springs == spec.springs
     assert again.points == spec.points and again.excluded == spec.excluded
+
+
+def actuated() -> lj.Model:
+    """Return an arm with a servo, a motor on a tendon, a thruster at a point, and sensors."""
+    b = lj.Builder("arm")
+    b.add_body("upper", mass=1.0, com=(0.2, 0, 0), inertia=(0.01, 0.02, 0.02))
+    b.add_body("lower", mass=0.5, com=(0.2, 0, 0), inertia=(0.01, 0.02, 0.02))
+    b.add_joint_hinge("shoulder", "world", "upper", axis=(0, 1, 0))
+    b.add_joint_hinge("elbow", "upper", "lower", axis=(0, 1, 0), position=(0.4, 0, 0))
+    b.add_point("tip", "lower", (0.4, 0, 0))
+    b.add_actuator("servo", "shoulder", kind="position", kp=30.0, kd=3.0)
+    b.add_tendon("cable", {"shoulder": 0.5, "elbow": -0.2}, stiffness=4.0)
+    b.add_actuator("jet", point="tip", wrench=(0, 0, 0, 0, 0, 1.0))
+    b.add_sensor("height", "frame_position", "tip", on="point")
+    b.add_sensor("pull", "tendon_position", "cable", on="tendon")
+    return b.build()
+
+
+def test_actuators_tendons_and_sensors_are_carried():
+    """Each of two copies moves under its controls, and measures, as one alone."""
+    one = actuated()
+    b = lj.Builder("two", gravity=one.gravity)
+    b.add_model(one, "left")
+    b.add_model(one, "right", position=(0.0, 2.0, 0.0))
+    two = b.build()
+    assert two.actuator_names == ("left/servo", "left/jet", "right/servo", "right/jet")
+    both = lj.Simulation(two, "full", dt=1e-3)
+    both.control = {"left/servo": 0.4, "left/jet": 3.0, "right/servo": -0.7}
+    both.step(200)
+    for side, control in (("left", {"servo": 0.4, "jet": 3.0}), ("right", {"servo": -0.7})):
+        alone = lj.Simulation(one, "full", dt=1e-3)
+        alone.control = control
+        alone.step(200)
+        for joint in ("shoulder", "elbow"):
+            assert np.allclose(both.joint(f"{side}/{joint}").q, alone.joint(joint).q, rtol=0, atol=1e-12)
+        assert abs(both.sensor(f"{side}/pull") - alone.sensor("pull")) < 1e-12
+        shift = (0.0, 2.0 * (side == "right"), 0.0)
+        assert np.allclose(both.sensor(f"{side}/height"), alone.sensor("height") + shift, rtol=0, atol=1e-12)

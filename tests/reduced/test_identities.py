@@ -147,3 +147,18 @@ def test_threads_agree():
         together = list(pool.map(lambda s: lj.forward_dynamics(model, *s), states * 4))
     for k, qdd in enumerate(together):
         assert (qdd == alone[k % 64]).all()
+
+
+def test_threads_agree_with_constraints():
+    """Threads that evaluate one model with loops at once get the bits of one thread alone."""
+    model = lj.scenes.n_four_bar()
+    forces = np.random.default_rng(5).normal(size=(16, model.nv))
+    still = np.zeros(model.nv)
+
+    def accelerations(tau):
+        return lj.forward_dynamics(model, model.q0, still, tau, constraints=True)
+
+    alone = [accelerations(tau) for tau in forces]
+    with ThreadPoolExecutor(4) as pool:
+        together = list(pool.map(accelerations, [*forces] * 20))
+    assert all((qdd == alone[k % 16]).all() for k, qdd in enumerate(together))

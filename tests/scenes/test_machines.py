@@ -1,6 +1,8 @@
-"""Planetary gears and treads: rows on three bodies, many loops, redundant ones among them."""
+"""Planetary gears, treads, and machines of velocity constraints: rows on three bodies, many loops, redundant ones."""
 
 from __future__ import annotations
+
+import math
 
 import numpy as np
 import pytest
@@ -65,3 +67,43 @@ def test_a_tread_holds_together():
         assert sim.energy().total == pytest.approx(before, abs=1e-6)
     assert np.abs(sims[0].positions - sims[1].positions).max() < 1e-8
     assert sims[0].positions[5, 2] < lj.Simulation(model, "full").positions[5, 2] - 1e-3
+
+
+@pytest.mark.parametrize("method", ["full", "multipliers", "impulses"])
+def test_a_rolling_disc_rolls_in_a_circle(method):
+    """The scene's disc keeps its tilt and its energy, and its axis turns at the rate asked for."""
+    sim = lj.Simulation(lj.scenes.rolling_disc(tilt=1.0, precession=2.0), method, dt=1e-3)
+    start = sim.energy().total
+    sim.step(1000)
+    w, x, y, z = sim.q[3:]
+    axis = (2 * (x * z + w * y), 2 * (y * z - w * x), 1 - 2 * (x * x + y * y))
+    assert math.acos(axis[2]) == pytest.approx(1.0, abs=0.02)
+    assert abs(math.remainder(math.atan2(axis[1], axis[0]) - 2.0, 2 * math.pi)) < 0.05
+    assert sim.energy().total == pytest.approx(start, rel=5e-3)
+    with pytest.raises(lj.errors.ModelError, match="tilt must be"):
+        lj.scenes.rolling_disc(tilt=2.0)
+
+
+@pytest.mark.parametrize("method", ["full", "adaptive", "multipliers", "impulses"])
+def test_a_steered_cart_stays_on_its_circle(method):
+    """The scene's cart drives about (0, wheelbase / tan(steer)) at constant speed, in `adaptive` too."""
+    sim = lj.Simulation(lj.scenes.steered_cart(), method, dt=1e-3)
+    radius = 1.2 / math.tan(0.4)
+    sim.step(2000)
+    assert math.hypot(sim.q[0], sim.q[1] - radius) == pytest.approx(radius, rel=2e-3)
+    assert math.hypot(sim.qd[0], sim.qd[1]) == pytest.approx(2.0, rel=2e-3)
+
+
+@pytest.mark.parametrize("method", ["full", "adaptive", "multipliers", "impulses"])
+def test_the_brake_of_a_differential_slows_one_wheel(method):
+    """With s = sum of the rates: 2 c = l + r, and both wheels get the same torque, so that only the brake differs."""
+    model = lj.scenes.differential()
+    sim = lj.Simulation(model, lj.Adaptive(budget=3) if method == "adaptive" else method, dt=1e-3)
+    sim.step(1500)
+    carrier, left, right = sim.qd
+    # 0.5 c' = -2 t, 0.2 l' = t - 0.05 l, 0.2 r' = t with 2 c = l + r: a linear system of l and r
+    force = np.array([[0.2, 0.0], [0.0, 0.2]]) + 0.5 * 0.5 * 0.5 * np.ones((2, 2))
+    rates, modes = np.linalg.eig(-np.linalg.solve(force, np.diag([0.05, 0.0])))
+    expected = modes @ (np.exp(1.5 * rates) * np.linalg.solve(modes, [6.0, 6.0]))
+    np.testing.assert_allclose([left, right], expected, rtol=2e-3)
+    assert left + right == pytest.approx(2 * carrier, abs=1e-3)

@@ -71,6 +71,37 @@ def test_step_stops_between_steps(integrator):
     )
 
 
+@pytest.mark.parametrize("drive", ["sim.apply_wrench('l9', force=(1.0, 0.0, 0.0))", "grip.move((1.0, 0.0, 0.0))"])
+def test_loops_of_single_steps_count_each_of_them(drive):
+    """A loop of single steps of a few microseconds, interrupted anywhere, stands at a step that was counted."""
+    run(
+        f"""
+        model = lj.scenes.long_chain(links=10)
+        name = model.body_names[-1]
+        drive = {drive!r}.replace("l9", name)
+
+        def fresh():
+            sim = lj.Simulation(model, lj.Adaptive(budget=4), energy_watch=False)
+            grip = sim.grab(name) if "grip" in drive else None
+            exec(drive, dict(sim=sim, grip=grip))
+            return sim
+
+        def loop(sim):
+            while True:
+                sim.step()
+
+        fresh().step(100)
+        for k in range(12):
+            sim = fresh()
+            interrupted(lambda: loop(sim), 0.05 + 0.0137 * k)
+            again = fresh()
+            again.step(sim.steps)
+            assert sim.steps > 0 and (again.q == sim.q).all(), f"the state is not that of step {{sim.steps}}"
+            assert again.state_hash() == sim.state_hash()
+        """
+    )
+
+
 def test_step_stops_between_steps_on_threads():
     """The same with trees on two threads: all of them stand at one step and none runs on."""
     run(

@@ -133,7 +133,18 @@ def test_every_integrator_is_described():
 
 @pytest.mark.parametrize(
     "page",
-    ["index.md", "methods/full.md", "scenes.md", "motion_capture.md", "characters.md", "control.md", "learning.md"],
+    [
+        "index.md",
+        "methods/full.md",
+        "robots.md",
+        "scenes.md",
+        "motion_capture.md",
+        "characters.md",
+        "control.md",
+        "sweeps.md",
+        "crowds.md",
+        "learning.md",
+    ],
 )
 def test_the_code_of_the_documentation_runs(page, tmp_path, monkeypatch):
     """The Python of a page runs from its top to its end."""

@@ -1,4 +1,4 @@
-"""Commands that need no model: warmup, bench, papers, demo; and argument types that commands share.
+"""Commands that need no model, or many: warmup, check, bench, papers, demo; and argument types that commands share.
 
 Modules that load kernels are imported on first use, as in `commands.py`.
 """
@@ -12,9 +12,9 @@ from typing import Annotated
 import tyro
 
 from limberjack.cli import terminal
-from limberjack.errors import UnknownName
+from limberjack.errors import StateError, UnknownName
 
-__all__ = ["Bench", "Demo", "File", "Flag", "Papers", "Warmup"]
+__all__ = ["Bench", "Check", "Demo", "File", "Flag", "Papers", "Warmup"]
 
 Flag = Annotated[bool, tyro.conf.FlagCreatePairsOff, tyro.conf.arg(help_behavior_hint="")]
 File = Annotated[Path | None, terminal.maybe(Path), terminal.arg("FILE")]
@@ -36,6 +36,37 @@ class Warmup:
 
         terminal.say(*warm_up(terminal.console(), 40 if self.profile else 0))
         return 0
+
+
+@dataclass(frozen=True, kw_only=True)
+class Check:
+    """Load and run model files, and compare them with MuJoCo.
+
+    Attributes:
+        files: model files: .xml, .mjcf, .urdf, .json.
+        seconds: how long each is run.
+        method: the simulation method.
+        json: where the numbers go as JSON.
+    """
+
+    files: Annotated[tuple[Path, ...], tyro.conf.Positional, tyro.conf.arg(metavar="FILES")]
+    seconds: float = 2.0
+    method: str = "full"
+    json: File = None
+
+    def __call__(self) -> int:
+        """Check the files; the status is 1 where one does not pass."""
+        from limberjack.cli.check import check
+        from limberjack.methods import method_of
+
+        if not self.files:
+            raise StateError("check needs FILES")
+        method_of(self.method)
+        if not 0.0 < self.seconds < 1e4:
+            raise StateError(f"--seconds must be > 0, got {self.seconds:g}")
+        if self.json is not None:
+            terminal.check_place(self.json)
+        return min(1, check(list(self.files), self.seconds, self.method, terminal.console(), self.json))
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -1,4 +1,4 @@
-"""The command line: `limberjack run | view | scenes | info | assemble | convert | warmup | bench | papers | demo`.
+"""The command line: `limberjack run | view | scenes | info | assemble | convert | sweep | check | warmup | bench ...`.
 
 Each command is a dataclass, whose fields are its arguments, and is called to do its work. Modules that load kernels are
 imported on first use, so that `limberjack --help` is fast. Bad input ends with status 2 and one message on stderr.
@@ -23,7 +23,7 @@ import tyro
 
 from limberjack import _registry
 from limberjack.cli import terminal
-from limberjack.cli.chores import Bench, Demo, File, Flag, Papers, Warmup
+from limberjack.cli.chores import Bench, Check, Demo, File, Flag, Papers, Warmup
 from limberjack.errors import (
     Diverged,
     FileError,
@@ -94,7 +94,7 @@ class _Source:
 
         options: dict[str, Any] = {"roots": self.roots, "package_paths": self.package_path}
         model = load(path, repair=self.repair, base=self.base or "fixed", **options)
-        return scenes.Scene(model.name, model)
+        return scenes.Scene(model.name, model, dt=model.timestep or scenes.Scene.dt)
 
     def _ready_made(self, **options: Any) -> Scene:
         """Return the named scene, built with these options."""
@@ -312,6 +312,108 @@ class Run(_Moving):
         return written
 
 
+# -- sweep -----------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, kw_only=True)
+class Sweep:
+    """Simulate a scene or a model file many times, over parameters and seeds, on all cores or a cluster.
+
+    Attributes:
+        target: a scene (`limberjack scenes` lists them) or a model file.
+        folder: where the results go, one .npz per run.
+        vary: a parameter and its values, NAME=1,2,5 or NAME=LOW:HIGH:COUNT: an option of the scene, or method, dt,
+            seconds, scatter, option.NAME (of the method); several give every combination.
+        repeats: runs of each combination, with seeds of their own.
+        scatter: standard deviation of random start velocities [m/s, rad/s].
+        method: the simulation method.
+        dt: time step [s].
+        seconds: how long each run is [s].
+        seed: of the whole sweep.
+        workers: processes on this machine; 0 runs everything in this one.
+        address: of a scheduler of dask.distributed, e.g. tcp://host:8786, instead of processes on this machine.
+        resume: continue the sweep that is in the folder.
+        quiet: print nothing but warnings and errors.
+    """
+
+    target: _Target
+    folder: Path
+    vary: _Settings = ()
+    repeats: int = 1
+    scatter: float = 0.0
+    method: Annotated[str | None, terminal.maybe(str), terminal.arg("NAME", "the scene's, or full")] = None
+    dt: Annotated[float | None, terminal.maybe(float), terminal.arg("SECONDS", "the scene's, or 0.001")] = None
+    seconds: Annotated[float | None, terminal.maybe(float), terminal.arg("SECONDS", "the scene's, or 5")] = None
+    seed: int = 0
+    workers: Annotated[int | None, terminal.maybe(int), terminal.arg("NUMBER", "one per core")] = None
+    address: Annotated[str | None, terminal.maybe(str), terminal.arg("ADDRESS", "this machine")] = None
+    resume: Flag = False
+    quiet: Flag = False
+
+    def __call__(self) -> int:
+        """Run what is left; status 1 where a run failed."""
+        from limberjack.cluster import sweep
+        from limberjack.cluster.scene_runs import scene_run
+
+        grid = self._grid()
+        self._check(grid)
+        options: dict[str, Any] = {"repeats": self.repeats, "seed": self.seed, "resume": self.resume}
+        try:
+            done = sweep(
+                scene_run, grid, self.folder, self.address, workers=self.workers, progress=not self.quiet, **options
+            )
+        except KeyboardInterrupt:
+            terminal.warn(f"interrupted; what is done is in {self.folder}: repeat the command with --resume")
+            return 130
+        if not self.quiet:
+            terminal.say(f"results: {len(done.done)} of {len(done)} runs in {self.folder}")
+        for run, message in list(done.failures.items())[:5]:
+            terminal.warn(f"run {run} {done.plan.parameters[run]}: {message}")
+        if len(done.failures) > 5:
+            terminal.warn(f"{len(done.failures) - 5} more runs failed; {self.folder / 'runs.jsonl'} lists all")
+        return 1 if done.failures else 0
+
+    def _check(self, grid: dict[str, Any]) -> None:
+        """Refuse a scene or a parameter that no run would find."""
+        from limberjack import scenes
+        from limberjack.cluster.scene_runs import OPTION, OWN
+
+        _Source(target=self.target).scene()
+        known = {name for info in scenes.describe() if info.name == self.target for name in info.options}
+        for name in grid:
+            if name not in known | {"target", *OWN} and not name.startswith(OPTION):
+                raise UnknownName("parameter", name, f'"{self.target}"', (*known, *OWN, OPTION + "NAME"))
+
+    def _grid(self) -> dict[str, Any]:
+        """Return the values of each parameter; those that are not varied have one."""
+        fixed = {"target": self.target, "scatter": self.scatter, "method": self.method, "dt": self.dt}
+        grid = {name: [value] for name, value in (fixed | {"seconds": self.seconds}).items() if value is not None}
+        for text in self.vary:
+            name, _, values = text.partition("=")
+            if values.count(":") == 2:
+                grid[name.strip()] = _spaced(text, values)
+            else:
+                name, value = terminal.setting(text, "--vary")
+                grid[name] = list(value) if isinstance(value, tuple) else [value]
+        return grid
+
+
+def _spaced(text: str, values: str) -> list[float]:
+    """Return the numbers of LOW:HIGH:COUNT, whole ones as such."""
+    low, high, count = values.split(":")
+    try:
+        start, end, number = float(low), float(high), int(count)
+        if number < 1 or not math.isfinite(start + end):
+            raise ValueError
+    except ValueError:
+        raise StateError(f'--vary takes NAME=LOW:HIGH:COUNT with finite numbers and COUNT >= 1, got "{text}"') from None
+    import numpy as np
+
+    spaced = np.linspace(start, end, number).tolist()
+    whole = "." not in low + high and all(value == round(value) for value in spaced)
+    return [round(value) for value in spaced] if whole else spaced
+
+
 # -- scenes, info, convert -------------------------------------------------------------------------
 
 
@@ -468,12 +570,12 @@ class Assemble(_Source):
 
 _COMMANDS: dict[str, Any] = {
     "run": Run, "view": View, "scenes": Scenes, "info": Info, "assemble": Assemble, "convert": Convert,
-    "warmup": Warmup, "bench": Bench, "papers": Papers, "demo": Demo,
+    "sweep": Sweep, "warmup": Warmup, "check": Check, "bench": Bench, "papers": Papers, "demo": Demo,
 }  # fmt: skip
 
 
 def main(argv: Iterable[str] | None = None) -> int:
-    """Run the command line and return its exit status: 0, 2 for bad input, 130 after Ctrl-C.
+    """Run the command line and return its exit status: 0, 2 for bad input, 130 after Ctrl-C, 143 after SIGTERM.
 
     Args:
         argv: the arguments; those of the process when None.
@@ -482,6 +584,13 @@ def main(argv: Iterable[str] | None = None) -> int:
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, io.TextIOWrapper):
             stream.reconfigure(errors="backslashreplace")  # a name that the terminal cannot encode is no error
+    with terminal.ended_like_interrupted() as ended:
+        status = _guarded(words)
+    return 143 if ended and status == 130 else status
+
+
+def _guarded(words: list[str]) -> int:
+    """Run a command; errors become a message and a status."""
     try:
         status = _run(words)
         sys.stdout.flush()  # here, where a closed pipe is handled

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import os
+import signal
 import sys
+import threading
 import warnings
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -22,6 +24,7 @@ __all__ = [
     "clean",
     "collected",
     "console",
+    "ended_like_interrupted",
     "failed",
     "grid",
     "listed",
@@ -98,6 +101,25 @@ def collected() -> Iterator[list[str]]:
             notes.append(str(warning.message))
         else:
             warnings.warn_explicit(warning.message, warning.category, warning.filename, warning.lineno)
+
+
+@contextmanager
+def ended_like_interrupted() -> Iterator[list[int]]:
+    """Let SIGTERM end the block as Ctrl-C does, so that what was done is saved; yield a list that it is noted in."""
+    ended: list[int] = []
+    if threading.current_thread() is not threading.main_thread():
+        yield ended
+        return
+
+    def note(number: int, frame: Any) -> None:
+        ended.append(number)
+        signal.raise_signal(signal.SIGINT)
+
+    before = signal.signal(signal.SIGTERM, note)
+    try:
+        yield ended
+    finally:
+        signal.signal(signal.SIGTERM, before)
 
 
 def tell(notes: Sequence[str], source: str) -> None:

@@ -321,6 +321,8 @@ def allowed(shapes, filters, a, b):
     """Return whether groups and names let shapes a and b collide."""
     if shapes.group[a] != 0 and shapes.group[a] == shapes.group[b]:
         return False
+    if _listed(filters.shape_start, filters.shape_apart, a, b):
+        return False
     return not _listed(filters.apart_start, filters.apart, shapes.body[a] + 1, shapes.body[b] + 1)
 
 

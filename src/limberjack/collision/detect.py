@@ -137,7 +137,10 @@ def _sort_points(n, points, keys):
 @inner
 def _put_contacts(a, b, n, sign, total, shapes, points, keys, contacts):
     """Write the n contact points of shapes a and b as contacts while there is room; return the number of contacts."""
-    friction = math.sqrt(shapes.friction[a] * shapes.friction[b])
+    if shapes.larger[a] + shapes.larger[b] > 0:
+        friction = max(shapes.friction[a], shapes.friction[b])
+    else:
+        friction = math.sqrt(shapes.friction[a] * shapes.friction[b])
     restitution = max(shapes.restitution[a], shapes.restitution[b])
     for k in range(n):
         at = total + k
@@ -240,7 +243,7 @@ def new_detector(model: Model, center: np.ndarray | None = None, ignored: tuple[
     """
     shapes = new_shapes(model, center, ignored)
     room = 64 + 8 * len(shapes.kind)
-    return Detector(shapes, new_filters(model), no_bvh(), new_broad(shapes, room), new_contacts(room))
+    return Detector(shapes, new_filters(model, ignored), no_bvh(), new_broad(shapes, room), new_contacts(room))
 
 
 def grown(detector: Detector) -> Detector:

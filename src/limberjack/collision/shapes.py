@@ -19,10 +19,11 @@ import numpy as np
 
 from limberjack.collision.mesh_sdf import depenetration_spheres, grid_of
 from limberjack.collision.surfaces import Surface, closed_surface, features_of, polygons_of
-from limberjack.errors import UnknownName
+from limberjack.errors import ModelError, UnknownName
 from limberjack.model.model import Model
 from limberjack.model.spec import WORLD, Shape
 from limberjack.spatial.frames import matrix_from_quaternion, quaternion_from_matrix
+from limberjack.spatial.hulls import convex_hull
 
 __all__ = [
     "BOX", "CAPSULE", "CYLINDER", "Filters", "HULL", "MESH", "MeshMaker", "Meshes", "PLANE", "SPHERE", "Shapes",
@@ -64,13 +65,17 @@ class Meshes(NamedTuple):
     grid: np.ndarray  # float32, all distances
 
 
+# Number of a mesh, whether it is convex, its centre, half edges and radius.
+_Stored = tuple[int, bool, np.ndarray, np.ndarray, float]
+
+
 class MeshMaker:
     """Gathers the meshes of a model."""
 
     def __init__(self) -> None:
-        self._known: dict[bytes, tuple[int, bool, np.ndarray, np.ndarray, float]] = {}
+        self._known: dict[bytes, _Stored] = {}
         # the arrays are held: no other array can come to have their ids
-        self._same: dict[tuple[int, int], tuple[object, object, tuple[int, bool, np.ndarray, np.ndarray, float]]] = {}
+        self._same: dict[tuple[int, int, bool], tuple[object, object, _Stored]] = {}
         self._vertices: list[np.ndarray] = [np.zeros((0, 3))]
         self._polygons: list[np.ndarray] = []
         self._polygon_normals: list[np.ndarray] = [np.zeros((0, 3))]
@@ -85,28 +90,29 @@ class MeshMaker:
         self._depenetration: list[np.ndarray] = [np.zeros((0, 4))]
         self._starts = {"vertex": [0], "polygon": [0], "cluster": [0], "sphere": [0]}
 
-    def add(self, vertices: object, faces: object, name: str) -> tuple[int, bool, np.ndarray, np.ndarray, float]:
+    def add(self, vertices: object, faces: object, name: str, hull: bool = False) -> _Stored:
         """Add a mesh, if it is new; return its number, whether it is convex, its centre, half edges and radius.
 
         Args:
             vertices: (n, 3) [m].
             faces: (m, 3).
             name: what errors and warnings call it.
+            hull: its convex hull is meant.
         """
-        same = self._same.get((id(vertices), id(faces)))
+        same = self._same.get((id(vertices), id(faces), hull))
         if same is not None:
             return same[2]
         points, triangles = np.ascontiguousarray(vertices, float), np.ascontiguousarray(faces, np.int64)
-        key = hashlib.sha256(points.tobytes() + b"|" + triangles.tobytes()).digest()
+        key = hashlib.sha256(points.tobytes() + b"|" + triangles.tobytes() + b"hull" * hull).digest()
         if key not in self._known:
-            surface = closed_surface(points, triangles, name)
+            surface = _hull(points, triangles, name) if hull else closed_surface(points, triangles, name)
             low, high = surface.vertices.min(axis=0), surface.vertices.max(axis=0)
             middle = 0.5 * (low + high)
             surface = Surface(surface.vertices - middle, surface.faces, surface.convex)
             radius = float(np.linalg.norm(surface.vertices, axis=1).max())
             self._known[key] = len(self._known), surface.convex, middle, 0.5 * (high - low), radius
             self._put(surface)
-        self._same[id(vertices), id(faces)] = vertices, faces, self._known[key]
+        self._same[id(vertices), id(faces), hull] = vertices, faces, self._known[key]
         return self._known[key]
 
     def _put(self, surface: Surface) -> None:
@@ -179,6 +185,14 @@ class MeshMaker:
         )
 
 
+def _hull(points: np.ndarray, triangles: np.ndarray, name: str) -> Surface:
+    """Return the convex hull of a mesh."""
+    hull = convex_hull(points[np.unique(triangles)])
+    if hull is None:
+        raise ModelError(f'mesh "{name}" is flat: it has no convex hull to collide with')
+    return Surface(hull.vertices, hull.faces, True)
+
+
 def _sphere(points: np.ndarray) -> np.ndarray:
     """Return centre and radius of a sphere around points."""
     middle = 0.5 * (points.min(axis=0) + points.max(axis=0))
@@ -197,6 +211,7 @@ class Shapes(NamedTuple):
     size: np.ndarray  # (s, 3)
     radius: np.ndarray  # (s,) of the sphere around the shape's own origin; infinite for planes
     friction: np.ndarray  # (s,)
+    larger: np.ndarray  # (s,) 1: of two shapes the larger friction counts, not the geometric mean
     restitution: np.ndarray  # (s,)
     mesh: np.ndarray  # (s,) row of `meshes`, -1 = none
     meshes: Meshes
@@ -209,6 +224,8 @@ class Filters(NamedTuple):
     joined: np.ndarray  # parts joined by a joint
     apart_start: np.ndarray  # (bodies + 2,) by body + 1, so that the world has a entry
     apart: np.ndarray  # bodies + 1 that were excluded by name
+    shape_start: np.ndarray  # (shapes + 1,)
+    shape_apart: np.ndarray  # shapes that were excluded by name
 
 
 def _colliding(model: Model, ignored: Collection[str]) -> list[Shape]:
@@ -267,17 +284,20 @@ def new_shapes(model: Model, center: np.ndarray | None = None, ignored: Collecti
                 at = at - center[link]
         whole["mesh"][k] = -1
         if shape.kind == "mesh":
-            whole["mesh"][k], convex, middle, size[k], radius[k] = maker.add(shape.vertices, shape.faces, shape.name)
+            whole["mesh"][k], convex, middle, size[k], radius[k] = maker.add(
+                shape.vertices, shape.faces, shape.name, shape.hull
+            )
             whole["kind"][k], at = HULL if convex else MESH, at + turn @ middle
         else:
             whole["kind"][k], size[k], radius[k] = _sized(shape)
         whole["link"][k], whole["body"][k], whole["part"][k], whole["group"][k] = link, body, part, shape.group
         offsets[k, :3], offsets[k, 3:] = at, quaternion_from_matrix(turn)
     friction = np.array([shape.friction for shape in solid], float)
+    larger = np.array([shape.friction_rule == "max" for shape in solid], np.int64)
     restitution = np.array([shape.restitution for shape in solid], float)
     return Shapes(
-        **whole, offset=offsets, size=size, radius=radius, friction=friction, restitution=restitution,
-        meshes=maker.arrays(),
+        **whole, offset=offsets, size=size, radius=radius, friction=friction, larger=larger,
+        restitution=restitution, meshes=maker.arrays(),
     )  # fmt: skip
 
 
@@ -296,10 +316,14 @@ def _sized(shape: Shape) -> tuple[int, tuple[float, float, float], float]:
     return _KINDS[shape.kind], (radius, half, 0.0), around
 
 
-def new_filters(model: Model) -> Filters:
+def new_filters(model: Model, ignored: Collection[str] = ()) -> Filters:
     """Return the pairs of `model` that never collide: bodies joined by a joint, and those excluded by name.
 
     The world is no partner of joints, or nothing hinged to it could lie on the ground.
+
+    Args:
+        model: the model.
+        ignored: names of shapes that are left out.
     """
     parts = _parts(model)
     joined = set()
@@ -315,7 +339,15 @@ def new_filters(model: Model) -> Filters:
     return Filters(
         *_neighbours(joined, max(parts.max(initial=-1) + 1, len(model.arrays.links.parent))),
         *_neighbours(apart, model.body_count + 1),
+        *_excluded_shapes(model, ignored),
     )
+
+
+def _excluded_shapes(model: Model, ignored: Collection[str]) -> tuple[np.ndarray, np.ndarray]:
+    """Return the shapes that are excluded for each shape, as lists of neighbours."""
+    index = {name: i for i, name in enumerate(shape_names(model, ignored))}
+    known = [(index[a], index[b]) for a, b in model.spec.excluded_shapes if a in index and b in index]
+    return _neighbours({pair for i, j in known for pair in ((i, j), (j, i))}, len(index))
 
 
 def _neighbours(pairs: set[tuple[int, int]], count: int) -> tuple[np.ndarray, np.ndarray]:

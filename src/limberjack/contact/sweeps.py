@@ -20,7 +20,7 @@ consistent when the next step starts from them.
 from __future__ import annotations
 
 import math
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -29,11 +29,11 @@ from limberjack.spatial.lanes import prefetch
 from limberjack.spatial.vectors import cross, symmetric_times
 
 __all__ = [
-    "APPROACH", "DEFERRED", "DEPENETRATION", "E", "JN", "JT", "KN", "LA", "LB", "MN", "MT", "MU", "N", "RA", "RB",
-    "ROW", "S", "SEPARATION", "STEP_N", "STEP_T", "Sweeps", "add_step_impulse", "add_step_impulses",
-    "apply_impulse", "clamp_length", "new_sweeps", "overlap_bias", "prefetch_row", "relative_velocity",
-    "set_contact_rows", "set_effective_masses", "shock_propagation", "store_impulses", "sweep", "update_contacts",
-    "warm_start",
+    "APPROACH", "DEEP_RATE", "DEFERRED", "DEPENETRATION", "DEPENETRATION_MOST", "E", "ENOUGH", "FAR", "JN", "JT",
+    "KN", "LA", "LB", "MN", "MT", "MU", "N", "RA", "RB", "ROW", "S", "SEPARATION", "STEP_N", "STEP_T", "Sweeps",
+    "add_step_impulse", "add_step_impulses", "apply_impulse", "clamp_length", "from_com", "new_sweeps",
+    "overlap_bias", "prefetch_row", "relative_velocity", "set_contact_rows", "set_effective_masses", "set_links",
+    "shock_propagation", "sweep", "update_contacts", "warm_start",
 ]  # fmt: skip
 
 # Columns of a contact's row: normal, levers, K n, 1 / n.K n, 1 / k, friction, gap, impulses, the inverse of K
@@ -43,9 +43,9 @@ N, RA, RB, KN, MN, MT, MU, S, JN, JT, STICK, E, APPROACH, STEP_N, STEP_T, LA, LB
     0, 3, 6, 9, 12, 13, 14, 15, 16, 17, 20, 26, 27, 28, 29, 32, 35, 38, 41, 42,
 )  # fmt: skip
 # Depenetration: the rate of deep overlaps, the velocity of shallow ones, and the largest velocity [1/s, m/s, m/s].
-_DEEP_RATE, DEPENETRATION, _DEPENETRATION_MOST = 10.0, 0.05, 0.5
+DEEP_RATE, DEPENETRATION, DEPENETRATION_MOST = 10.0, 0.05, 0.5
 # Contacts farther apart than twice this act on each body at its own surface [m].
-_FAR = 0.02
+FAR = 0.02
 # Sweeps stop when no contact changes a velocity by more than this [m/s].
 ENOUGH = 1e-9
 # Rows are prefetched so many contacts ahead: those of large piles do not stay in the cache from sweep to sweep.
@@ -59,16 +59,17 @@ class Sweeps(NamedTuple):
     level: np.ndarray  # (c,) of the higher body
     row: np.ndarray  # (c, ROW)
     restitution_count: np.ndarray  # (1,) how many have restitution
+    bundles: Any  # `bundles.Bundles`: those that are solved four at a time
 
 
-def new_sweeps(capacity: int) -> Sweeps:
-    """Return room for `capacity` contacts."""
+def new_sweeps(capacity: int, bundles: Any) -> Sweeps:
+    """Return room for `capacity` contacts; the bundles have as much."""
     link, level = np.zeros((capacity, 2), np.int64), np.zeros(capacity, np.int64)
-    return Sweeps(link, level, np.zeros((capacity, ROW)), np.zeros(1, np.int64))
+    return Sweeps(link, level, np.zeros((capacity, ROW)), np.zeros(1, np.int64), bundles)
 
 
 @inner
-def _from_com(pose, i, x, y, z):
+def from_com(pose, i, x, y, z):
     """Return the point (x, y, z) of the world relative to the com of body i; itself for the ground."""
     if i < 0:
         return x, y, z
@@ -76,23 +77,30 @@ def _from_com(pose, i, x, y, z):
 
 
 @outlined
-def set_contact_rows(contacts, graph, cache, gravity, led, pose, sweeps):
-    """Fill the rows of all contacts in the order of the sweeps, but for masses and levers."""
-    row = sweeps.row
+def set_links(count, contacts, graph, sweeps):
+    """Fill bodies and levels of all contacts in the order of the sweeps; none has a row yet."""
     sweeps.restitution_count[0] = 0
-    for t in range(contacts.count[0]):
+    for t in range(count):
         k = graph.order[t]
         a, b = contacts.link_a[k], contacts.link_b[k]
-        high, low = graph.level[a], 0
-        if b >= 0:
-            high, low = max(graph.level[a], graph.level[b]), min(graph.level[a], graph.level[b])
-        sweeps.link[t, 0], sweeps.link[t, 1], sweeps.level[t] = a, b, high
+        sweeps.link[t, 0], sweeps.link[t, 1] = a, b
+        sweeps.level[t] = graph.level[a] if b < 0 else max(graph.level[a], graph.level[b])
+
+
+@outlined
+def set_contact_rows(first, last, contacts, graph, cache, gravity, led, pose, sweeps):
+    """Fill the rows of contacts first .. last - 1 in the order of the sweeps, but for masses and levers."""
+    row = sweeps.row
+    for t in range(first, last):
+        k = graph.order[t]
+        a, b = sweeps.link[t, 0], sweeps.link[t, 1]
+        low = min(graph.level[a], graph.level[b]) if b >= 0 else 0
         nx, ny, nz = contacts.normal[k, 0], contacts.normal[k, 1], contacts.normal[k, 2]
         half = -0.5 * contacts.depth[k]
         x, y, z = contacts.point[k, 0], contacts.point[k, 1], contacts.point[k, 2]
         row[t, N], row[t, N + 1], row[t, N + 2] = nx, ny, nz
-        row[t, LA], row[t, LA + 1], row[t, LA + 2] = _from_com(pose, a, x + half * nx, y + half * ny, z + half * nz)
-        row[t, LB], row[t, LB + 1], row[t, LB + 2] = _from_com(pose, b, x - half * nx, y - half * ny, z - half * nz)
+        row[t, LA], row[t, LA + 1], row[t, LA + 2] = from_com(pose, a, x + half * nx, y + half * ny, z + half * nz)
+        row[t, LB], row[t, LB + 1], row[t, LB + 2] = from_com(pose, b, x - half * nx, y - half * ny, z - half * nz)
         row[t, S], row[t, MU], row[t, E] = 2.0 * half, contacts.friction[k], contacts.restitution[k]
         if row[t, E] > 0.0:
             sweeps.restitution_count[0] += 1
@@ -102,7 +110,7 @@ def set_contact_rows(contacts, graph, cache, gravity, led, pose, sweeps):
         # two falling bodies approach each other without acceleration
         pull = -(gravity[0] * nx + gravity[1] * ny + gravity[2] * nz)
         grounded = b < 0 or led[a] != 0 or led[b] != 0
-        row[t, APPROACH] = max(pull, 0.0) if high > low + 1 or grounded else 0.0
+        row[t, APPROACH] = max(pull, 0.0) if sweeps.level[t] > low + 1 or grounded else 0.0
 
 
 @inner
@@ -192,7 +200,7 @@ def update_contacts(
             dx = 0.5 * (pose[a, 0] + row[k, LA] - pose[b, 0] - row[k, LB])
             dy = 0.5 * (pose[a, 1] + row[k, LA + 1] - pose[b, 1] - row[k, LB + 1])
             dz = 0.5 * (pose[a, 2] + row[k, LA + 2] - pose[b, 2] - row[k, LB + 2])
-            if dx * dx + dy * dy + dz * dz > _FAR * _FAR:
+            if dx * dx + dy * dy + dz * dz > FAR * FAR:
                 dx, dy, dz = 0.0, 0.0, 0.0
         row[k, S] += x * nx + y * ny + z * nz
         row[k, RA], row[k, RA + 1], row[k, RA + 2] = row[k, LA] - dx, row[k, LA + 1] - dy, row[k, LA + 2] - dz
@@ -286,7 +294,7 @@ def clamp_length(x, y, z, most):
 @inner
 def overlap_bias(s, h, rate, slow):
     """Return the velocity bias of a contact: a gap s that may close, or an overlap to be removed."""
-    return s / h if s > 0.0 else max(rate * s, min(max(_DEEP_RATE * s, -_DEPENETRATION_MOST), -slow))
+    return s / h if s > 0.0 else max(rate * s, min(max(DEEP_RATE * s, -DEPENETRATION_MOST), -slow))
 
 
 @inner
@@ -433,18 +441,6 @@ def shock_propagation(
             _shock_level(begin, end, times, link, inverse, height, h, rate, row, u)
         _apply_deferred(begin, end, link, inverse, height, row, u)
         end = begin
-
-
-@outlined
-def store_impulses(contacts, graph, sweeps, cache):
-    """Store the impulses of this step under the keys of their contacts."""
-    row = sweeps.row
-    for t in range(contacts.count[0]):
-        k = graph.order[t]
-        cache.name[k, 0], cache.name[k, 1], cache.name[k, 2] = contacts.shape_a[k], contacts.shape_b[k], contacts.key[k]
-        cache.impulse[k, 0] = row[t, JN]
-        cache.impulse[k, 1], cache.impulse[k, 2], cache.impulse[k, 3] = row[t, JT], row[t, JT + 1], row[t, JT + 2]
-    cache.count[0] = contacts.count[0]
 
 
 @inner

@@ -20,6 +20,7 @@ def load(
     base: str = "fixed",
     roots: Sequence[str | Path] = (),
     package_paths: Sequence[str | Path] = (),
+    collision: str = "hull",
 ) -> Model:
     """Return the model in a file: .urdf, .xml/.mjcf or the native .json.
 
@@ -29,6 +30,8 @@ def load(
         base: "fixed" or "free": joint of a URDF's root link to the world (MJCF and JSON are as written).
         roots: further folders meshes and includes may come from; the file's own folder always may.
         package_paths: folders searched for `package://name/...`, before `ROS_PACKAGE_PATH` and the file's parents.
+        collision: of URDF and MJCF; "hull": meshes collide as their convex hulls, of at most 128 vertices; "exact": as
+            they are where they are closed, by signed distance; "none": nothing collides.
     """
     path = Path(path)
     reader = _registry.lookup("model reader", path)
@@ -36,7 +39,9 @@ def load(
         raise FileError(path, "is a folder" if path.is_dir() else "no such file")
     if base not in ("fixed", "free"):
         raise FileError(path, f'base must be "fixed" or "free", got {base!r}')
-    options: dict[str, Any] = {"repair": repair, "base": base}
+    if collision not in ("hull", "exact", "none"):
+        raise FileError(path, f'collision must be "hull", "exact" or "none", got {collision!r}')
+    options: dict[str, Any] = {"repair": repair, "base": base, "collision": collision}
     return reader(path, roots=[Path(r) for r in roots], package_paths=[Path(p) for p in package_paths], **options)
 
 

@@ -17,11 +17,13 @@ from typing import Any
 
 import numpy as np
 
-from limberjack.errors import FileError, require
+from limberjack.collision.surfaces import closed_surface
+from limberjack.errors import FileError, ModelError, require
 from limberjack.io.xml import Element, parse_xml, read_bytes
 from limberjack.spatial.frames import matrix_from_axis
+from limberjack.spatial.hulls import convex_hull
 
-__all__ = ["SUFFIXES", "read"]
+__all__ = ["SUFFIXES", "mesh_options", "read"]
 
 Mesh = tuple[np.ndarray, np.ndarray]
 
@@ -29,6 +31,8 @@ _STL_RECORD = np.dtype([("normal", "<f4", 3), ("corners", "<f4", (3, 3)), ("attr
 _STL_VERTEX = re.compile(rb"\bvertex\s+(\S+)\s+(\S+)\s+(\S+)", re.IGNORECASE)
 # Instances of instances multiply: a small file must not become an unbounded mesh.
 _MOST_TRIANGLES = 20_000_000
+# Bytes of one face of an OBJ file: some ten thousand corners, a hundred times those of drawings with large polygons.
+_LONGEST_FACE = 2**20
 
 
 def read(path: str | Path) -> Mesh:
@@ -50,6 +54,40 @@ def read(path: str | Path) -> Mesh:
     if not np.isfinite(vertices[faces]).all():
         raise FileError(path, "a vertex is not finite")
     return _share(vertices, faces)
+
+
+def mesh_options(
+    vertices: np.ndarray, faces: np.ndarray, collide: bool, collision: str, warn: Callable[[str], None]
+) -> dict[str, Any] | None:
+    """Return the arguments of `add_shape_mesh` for a mesh of a robot; None where there is nothing to show or collide.
+
+    Args:
+        vertices, faces: the mesh; without faces its convex hull is meant.
+        collide: whether it collides.
+        collision: "hull", or "exact" where it is closed.
+        warn: takes a message without the name of the mesh.
+    """
+    used = vertices[np.unique(faces)] if len(faces) else vertices
+    hull = convex_hull(used) if collide or not len(faces) else None
+    if not len(faces):
+        if hull is None:
+            warn("flat meshes without faces are left out")
+            return None
+        vertices, faces = hull.vertices, hull.faces
+    if not collide:
+        return {"vertices": vertices, "faces": faces, "collide": False}
+    exact = collision == "exact"
+    if exact:
+        try:
+            with warnings.catch_warnings():
+                warnings.simplefilter("ignore")
+                closed_surface(vertices, faces, "mesh")
+        except ModelError:
+            warn("open meshes collide as their convex hulls")
+            exact = False
+    if not exact and hull is None:
+        warn("flat meshes do not collide")
+    return {"vertices": vertices, "faces": faces, "collide": exact or hull is not None, "hull": not exact}
 
 
 def _share(vertices: np.ndarray, faces: np.ndarray) -> Mesh:
@@ -106,6 +144,8 @@ def _read_obj(path: Path, data: bytes) -> Mesh:
         if head in (b"v ", b"v\t"):
             seen += 1
         elif head in (b"f ", b"f\t"):
+            if len(line) > _LONGEST_FACE:
+                raise FileError(path, f"a face of {len(line)} bytes; the most is {_LONGEST_FACE}", number)
             try:
                 corners = [int(corner.split(b"/", 1)[0]) for corner in line[1:].split()]
             except ValueError:

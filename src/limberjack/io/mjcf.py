@@ -17,101 +17,17 @@ from typing import Any
 import numpy as np
 
 from limberjack.errors import FileError, ModelError, ModelWarning, require
+from limberjack.io.mjcf_control import add_control, joint_additions
 from limberjack.io.mjcf_parts import BALL, FREE, HINGE, SLIDE, Parts, add_equalities
 from limberjack.io.mjcf_scan import Scan, scan
 from limberjack.io.mjcf_shapes import add_shapes, add_sites
 from limberjack.model.builder import Builder
 from limberjack.model.check import inertia_problem, repaired_inertia
 from limberjack.model.model import Model
-from limberjack.model.spec import WORLD, Axis, Motor
+from limberjack.model.spec import WORLD, Axis
 from limberjack.spatial import frames
 
-__all__ = ["find_drives", "read"]
-
-# What the actuators of a compiled MuJoCo model do to its joints at zero control.
-
-
-def find_drives(parts: Parts) -> dict[int, dict[str, Any]]:
-    """Return per MuJoCo joint what its actuators add with no control: damping, armature and a motor.
-
-    A force gain ctrl + b0 + b1 length + b2 velocity with length = gear q is the motor kp = -b1 gear^2,
-    kd = -b2 gear^2 held at zero control. Plain motors (no bias) are what `tau` is for.
-    """
-    m = parts.m
-    out: dict[int, dict[str, Any]] = {}
-    for a in range(m.nactuator):
-        on_joint = int(m.actuator_trntype[a]) in (0, 1)
-        j = int(m.actuator_trnid[a, 0])
-        if on_joint:
-            drive = out.setdefault(j, {"damping": 0.0, "armature": 0.0})
-            gear = float(m.actuator_gear[a, 0])
-            for word in ("damping", "armature"):
-                value = float(getattr(m, f"actuator_{word}")[a])
-                drive[word] += gear * gear * value if value else 0.0
-            if m.actuator_dampingpoly[a].any():
-                what = "damping of actuators beyond its linear term is left out"
-                parts.note(what, parts.named("actuator", a))
-        off = parts.disabled("ACTUATION") or (int(m.opt.disableactuator) >> int(m.actuator_group[a])) & 1
-        if off:
-            continue
-        motor = _motor(parts, a, j) if on_joint else None
-        if motor is None:
-            parts.note("actuators are left out", parts.named("actuator", a))
-        elif motor != Motor():
-            _join(parts, a, out[j], motor)
-    return out
-
-
-def _motor(parts: Parts, a: int, j: int) -> Motor | None:
-    """Return actuator `a` on joint `j` at zero control: a motor, without gains for a plain one, or None."""
-    m = parts.m
-    scalar = int(m.jnt_type[j]) in (SLIDE, HINGE)
-    linear = int(m.actuator_gaintype[a]) == 0 and int(m.actuator_biastype[a]) in (0, 1)
-    if not linear or int(m.actuator_dyntype[a]) != 0:
-        return None
-    gear, low, high = float(m.actuator_gear[a, 0]), *m.actuator_forcerange[a].tolist()
-    b0, b1, b2 = m.actuator_biasprm[a, :3].tolist() if m.actuator_biastype[a] else (0.0, 0.0, 0.0)
-    control = 0.0
-    if m.actuator_ctrllimited[a] and not parts.disabled("CLAMPCTRL"):
-        control = float(np.clip(0.0, *m.actuator_ctrlrange[a]))
-    force = gear * (float(m.actuator_gainprm[a, 0]) * control + b0)
-    kp, kd = -b1 * gear * gear, -b2 * gear * gear
-    if kp == 0 and kd == 0 and force == 0:
-        return Motor()
-    most = np.inf
-    for limited, (least, largest), scale in (
-        (m.actuator_forcelimited[a], (low, high), abs(gear)),
-        (m.jnt_actfrclimited[j], m.jnt_actfrcrange[j].tolist(), 1.0),
-    ):
-        if limited and least != -largest:
-            return None
-        most = min(most, largest * scale) if limited else most
-    fits = scalar and kp >= 0 and kd >= 0 and kp + kd > 0 and m.actuator_delay[a] == 0
-    if not fits or not np.isfinite(force + kp + kd):
-        return None
-    if kp > 0:
-        return Motor(kp=kp, kd=kd, target=force / kp, max=float(most))
-    return Motor(kd=kd, velocity=force / kd, max=float(most))
-
-
-def _join(parts: Parts, a: int, drive: dict[str, Any], motor: Motor) -> None:
-    """Add a motor to those on the joint already: without force limits their sum is one motor."""
-    old = drive.get("motor")
-    if old is not None:
-        if np.isfinite(old.max) or np.isfinite(motor.max):
-            parts.note("actuators beside another with a force limit are left out", parts.named("actuator", a))
-            return
-        kp, kd = old.kp + motor.kp, old.kd + motor.kd
-        force = _push(old) + _push(motor)
-        motor = Motor(kp=kp, kd=kd, target=force / kp) if kp > 0 else Motor(kd=kd, velocity=force / kd)
-    drive["motor"] = motor
-
-
-def _push(motor: Motor) -> float:
-    """Return the force at q = qd = 0."""
-    target = motor.target if isinstance(motor.target, float) else 0.0
-    return motor.kp * target + motor.kd * motor.velocity
-
+__all__ = ["read"]
 
 _KINDS = {FREE: "free", BALL: "ball", SLIDE: "slide", HINGE: "hinge"}
 _NO_NAME = "MuJoCo Model"
@@ -124,6 +40,7 @@ def read(
     base: str = "fixed",
     roots: Sequence[Path] = (),
     package_paths: Sequence[Path] = (),
+    collision: str = "hull",
 ) -> Model:
     """Return the model in an MJCF file.
 
@@ -133,6 +50,8 @@ def read(
         base: ignored: MJCF states how its bodies are connected to the world.
         roots: further folders that includes, meshes and textures may come from.
         package_paths: ignored: MJCF names files by their path.
+        collision: "hull": meshes collide as their convex hulls; "exact": as they are, where they are closed; "none":
+            nothing collides.
     """
     del base, package_paths
     path = Path(path)
@@ -141,7 +60,7 @@ def read(
     try:
         # What overflows is found not finite by the checks that follow; the warnings would not say where.
         with np.errstate(over="ignore", invalid="ignore"):
-            return _convert(path, compiled, repair)
+            return _convert(path, compiled, repair, collision)
     except FileError:
         raise
     except ModelError as error:
@@ -203,20 +122,21 @@ def _failure(path: Path, found: Scan, text: str) -> FileError:
     return FileError(path, f"MuJoCo: {text}", known)
 
 
-def _convert(path: Path, m: Any, repair: bool) -> Model:
+def _convert(path: Path, m: Any, repair: bool, collision: str) -> Model:
     parts = Parts(path, m)
     parts.check_finite()
     gravity = (0.0, 0.0, 0.0) if parts.disabled("GRAVITY") else m.opt.gravity
     name = parts.text(0)
     builder = Builder(name if name.strip() and name != _NO_NAME else path.stem, gravity=gravity)
-    drives = find_drives(parts)
+    drives = joint_additions(parts)
     for i in range(1, m.nbody):
         _add_body(builder, parts, i, repair)
     for i in range(1, m.nbody):
         _Joints(builder, parts, drives, i).add()
-    add_shapes(builder, parts)
-    add_sites(builder, parts)
+    shapes = add_shapes(builder, parts, collision)
+    points = add_sites(builder, parts)
     add_equalities(builder, parts)
+    add_control(builder, parts, points, shapes)
     parts.note_unsupported()
     parts.warn()
     return builder.build()
@@ -234,13 +154,14 @@ def _add_body(builder: Builder, parts: Parts, i: int, repair: bool) -> None:
         six = repaired_inertia(mass, six) if mass > 0 else (0.0,) * 6
     elif problem:
         raise FileError(parts.path, f'body "{name}": {problem}')
-    builder.add_body(name, mass=mass, com=m.body_ipos[i], inertia=six)
+    part = 0.0 if parts.disabled("GRAVITY") else float(m.body_gravcomp[i])
+    builder.add_body(name, mass=mass, com=m.body_ipos[i], inertia=six, gravity_compensation=part)
 
 
 class _Joints:
     """The joints above one body, as one joint."""
 
-    def __init__(self, builder: Builder, parts: Parts, drives: dict[int, dict[str, Any]], body: int) -> None:
+    def __init__(self, builder: Builder, parts: Parts, drives: dict[int, dict[str, float]], body: int) -> None:
         m = parts.m
         self._builder, self._parts, self._drives, self._body = builder, parts, drives, body
         self._own = range(m.body_jntadr[body], m.body_jntadr[body] + m.body_jntnum[body])
@@ -354,11 +275,12 @@ class _Joints:
         options |= {name: value.tolist() for name, value in values.items() if value.any()}
         if m.jnt_stiffness[j] and not parts.disabled("SPRING"):
             options |= {"stiffness": float(m.jnt_stiffness[j]), "rest": m.qpos_spring[q].tolist()}
-        if m.jnt_limited[j] and not parts.disabled("LIMIT") and kind != FREE:
+        locked = parts.locked.get(j)
+        if locked is not None:
+            options["limits"] = (locked, locked)
+        elif m.jnt_limited[j] and not parts.disabled("LIMIT") and kind != FREE:
             low, high = m.jnt_range[j].tolist()
             options["limits"] = (0.0, max(low, high)) if kind == BALL else (low, high)
-        if "motor" in drive:
-            options["motor"] = drive["motor"]
         return options
 
 
@@ -369,7 +291,7 @@ def _in_one(each: list[dict[str, Any]]) -> dict[str, Any]:
     for name in sorted({name for one in each for name in one}):
         values: list[Any] = []
         for k, one in enumerate(each):
-            if name in ("limits", "motor"):
+            if name == "limits":
                 values.append(one.get(name))
             elif name in ("start", "rest"):
                 values += one.get(name) or ([1.0, 0.0, 0.0, 0.0] if k == ball else [0.0])

@@ -27,6 +27,8 @@ _NUMBERS = {
     "site": ("pos", "quat"),
     "eq": ("data",),
     "actuator": ("gear", "gainprm", "biasprm", "forcerange", "ctrlrange", "damping", "armature"),
+    "tendon": ("stiffness", "damping", "lengthspring"),
+    "key": ("qpos", "qvel", "ctrl"),
 }
 
 
@@ -38,6 +40,7 @@ class Parts:
         m: MuJoCo's model.
         bodies: name of each body here; 0 is the world.
         joints: name here and MuJoCo's kind (or the kind here where joints were combined) per MuJoCo joint.
+        locked: joints that an equality holds at a coordinate, with that coordinate.
     """
 
     def __init__(self, path: Path, m: Any) -> None:
@@ -51,6 +54,17 @@ class Parts:
         self.bodies = [WORLD, *(name or free_name(f"body{i}", taken) for i, name in enumerate(given[1:], 1))]
         self.joints: dict[int, tuple[str, str]] = {}
         self._taken = {self.joint_text(j) for j in range(m.njnt)}
+        self.locked = self._find_locked()
+
+    def _find_locked(self) -> dict[int, float]:
+        """Return the joints that an equality holds at a coordinate, with that coordinate."""
+        m, out = self.m, dict[int, float]()
+        for e in range(m.neq):
+            active = m.eq_active0[e] and not self.disabled("EQUALITY")
+            j = int(m.eq_obj1id[e])
+            if active and int(m.eq_type[e]) == _JOINT and int(m.eq_obj2id[e]) < 0 and m.jnt_type[j] in (SLIDE, HINGE):
+                out[j] = float(m.qpos0[m.jnt_qposadr[j]] + m.eq_data[e, 0])
+        return out
 
     def text(self, address: int) -> str:
         """Return the name that stands at `address`, "" where there is none."""
@@ -102,13 +116,10 @@ class Parts:
     def note_unsupported(self) -> None:
         """Note every element of the model that has no counterpart here."""
         m = self.m
-        self._note_all("tendons are left out", "tendon", range(m.ntendon))
         self._note_all("flexes are left out", "flex", range(m.nflex))
         self._note_all("skins are left out", "skin", range(m.nskin))
         self._note_all("plugins are left out", "plugin", range(m.nplugin))
-        self._note_all("contact pairs are left out", "pair", range(m.npair))
         self._note_all("mocap bodies stay where they are", "body", np.flatnonzero(m.body_mocapid >= 0))
-        self._note_all("gravity compensation is left out", "body", np.flatnonzero(m.body_gravcomp))
         self._note_all("plastic springs stay elastic", "jnt", np.flatnonzero(m.jnt_springyield))
         curved = np.flatnonzero(m.jnt_stiffnesspoly.any(axis=1))
         self._note_all("stiffness beyond its linear term is left out", "jnt", curved)
@@ -182,6 +193,8 @@ def _add_gear(builder: Builder, parts: Parts, e: int, name: str) -> None:
     """Add y - y0 = a0 + a1 (x - x0) as q_y = a1 q_x + (y0 + a0 - a1 x0)."""
     m, coefficients = parts.m, parts.m.eq_data[e, :5]
     y, x = int(m.eq_obj1id[e]), int(m.eq_obj2id[e])
+    if y in parts.locked and x < 0:
+        return
     kinds = {parts.joints[j][1] for j in (y, x) if j >= 0}
     if x < 0 or coefficients[2:].any() or kinds - {"hinge", "slide"}:
         parts.note("equalities not linear in another joint are left out", parts.named("eq", e))

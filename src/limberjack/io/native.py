@@ -31,7 +31,20 @@ from limberjack.model.builder import Builder
 from limberjack.model.joints import KINDS, SPIN
 from limberjack.model.model import Model
 from limberjack.model.registered import CONSTRAINT_KINDS, REGISTERED_BODY_KINDS, RegisteredBody, RegisteredConstraint
-from limberjack.model.spec import Axis, Body, Joint, Motor, Point, Shape, Spec, Spring
+from limberjack.model.spec import (
+    Actuator,
+    Axis,
+    Body,
+    Joint,
+    Keyframe,
+    Motor,
+    Point,
+    Sensor,
+    Shape,
+    Spec,
+    Spring,
+    Tendon,
+)
 
 __all__ = ["FORMAT", "VERSION", "dumps", "loads", "read", "write"]
 
@@ -54,7 +67,10 @@ _DEFAULTS: dict[type, dict[str, Any]] = {
     },
     Spring: {"at_a": _ORIGIN, "at_b": _ORIGIN, "damping": 0.0, "rest": 0.0},
 }  # fmt: skip
-for _class in (Motor, Axis, Body, RegisteredBody, Joint, RegisteredConstraint, Shape, Spring, Point):
+for _class in (
+    Motor, Axis, Body, RegisteredBody, Joint, RegisteredConstraint, Shape, Spring, Point, Actuator, Tendon, Sensor,
+    Keyframe,
+):  # fmt: skip
     _given = {f.name: f.default for f in dataclasses.fields(_class) if f.default is not dataclasses.MISSING}
     _DEFAULTS[_class] = _DEFAULTS.get(_class, {}) | _given
 _KEYS = {_class: [(field.name, field.type) for field in dataclasses.fields(_class)] for _class in _DEFAULTS}
@@ -67,9 +83,10 @@ def read(
     base: str = "fixed",
     roots: Sequence[Path] = (),
     package_paths: Sequence[Path] = (),
+    collision: str = "hull",
 ) -> Model:
     """Return the model in a native JSON file, as written: the options of other formats are ignored."""
-    del repair, base, roots, package_paths
+    del repair, base, roots, package_paths, collision
     return loads(read_bytes(Path(path)), path)
 
 
@@ -86,9 +103,13 @@ def dumps(model: Model) -> str:
     spec = model.spec
     head = {"format": FORMAT, "version": VERSION}
     head |= {name: getattr(spec, name) for name in ("name", "gravity", "merge_fixed")}
+    if spec.timestep is not None:
+        head["timestep"] = spec.timestep
     parts = [f"{_text(key)}: {_text(_plain(value))}" for key, value in head.items()]
     for key in _LISTS:
         rows = ",\n".join(_text(_plain(item)) for item in getattr(spec, key))
+        if key in _NEWER and not rows:
+            continue
         parts.append(f"{_text(key)}: [\n{rows}\n]" if rows else f"{_text(key)}: []")
     return "{\n" + ",\n".join(parts) + "\n}\n"
 
@@ -281,6 +302,7 @@ def _joint(value: Any) -> Any:
 _BODY: dict[str, Reader] = dict(
     name=_string, mass=_maybe, com=_three, inertia=_optional(_sequence(_number, 6)), position=_optional(_three),
     rotation=_optional(_four), body_kind=_string, scale=_some, scale_stiffness=_number, scale_rest=_some,
+    gravity_compensation=_number,
 )  # fmt: skip
 _plain_body = _record(Body, **_BODY)
 _own_body = _record(RegisteredBody, **_BODY, rates=_sequence(_number), data=_sequence(_number))
@@ -292,6 +314,15 @@ def _body(value: Any) -> Any:
     return (_own_body if isinstance(kind, str) and kind in REGISTERED_BODY_KINDS else _plain_body)(value)
 
 
+def _transmission(value: Any) -> tuple[str, int, float]:
+    """Return one (joint, dof, coefficient) of a transmission."""
+    if not isinstance(value, list) or len(value) != 3:
+        _fail(value, "a joint, a dof and a coefficient")
+    return _at("[0]", _string, value[0]), _at("[1]", _integer, value[1]), _at("[2]", _number, value[2])
+
+
+# Lists that a document may lack: those of models without actuators.
+_NEWER = ("excluded_shapes", "tendons", "actuators", "sensors", "keyframes", "timestep")
 _LISTS: dict[str, Reader] = {
     "bodies": _body,
     "joints": _joint,
@@ -299,17 +330,34 @@ _LISTS: dict[str, Reader] = {
         Shape, name=_string, body=_string, kind=_string, size=_sequence(_number), position=_three,
         rotation=_four, friction=_number, restitution=_number, density=_maybe, color=_optional(_four),
         collide=_truth, group=_integer, vertices=_optional(_array("<f8")), faces=_optional(_array("<i4")),
+        hull=_truth, friction_rule=_string,
     ),
     "springs": _record(
         Spring, name=_string, a=_string, b=_string, at_a=_three, at_b=_three, stiffness=_number,
         damping=_number, rest=_number,
     ),
-    "points": _record(Point, name=_string, body=_string, position=_three),
+    "points": _record(Point, name=_string, body=_string, position=_three, rotation=_four),
     "excluded": _sequence(_string, 2),
+    "excluded_shapes": _sequence(_string, 2),
+    "tendons": _record(
+        Tendon, name=_string, transmission=_sequence(_transmission), stiffness=_number, damping=_number,
+        rest=_sequence(_number, 2),
+    ),
+    "actuators": _record(
+        Actuator, name=_string, transmission=_sequence(_transmission), gain=_number, bias=_three, control_range=_limit,
+        force_range=_limit, joint_force_range=_limit, point=_string, wrench=_sequence(_number, 6),
+    ),
+    "sensors": _record(
+        Sensor, name=_string, kind=_string, of=_string, on=_string, relative_to=_string, relative_on=_string,
+        cutoff=_number, data=_sequence(_number),
+    ),
+    "keyframes": _record(
+        Keyframe, name=_string, q=_sequence(_number), qd=_sequence(_number), control=_sequence(_number)
+    ),
 }  # fmt: skip
 _DOCUMENT: dict[str, Reader] = {
     "format": _string, "version": _integer, "name": _string, "gravity": _three, "merge_fixed": _truth,
-    **{key: _sequence(reader) for key, reader in _LISTS.items()},
+    "timestep": _maybe, **{key: _sequence(reader) for key, reader in _LISTS.items()},
 }  # fmt: skip
 
 
@@ -321,12 +369,12 @@ def loads(data: bytes | str, path: object = "<text>") -> Model:
     document = _parse(data, path)
     try:
         _check_version(document)
-        values = _object(document, _DOCUMENT, _DOCUMENT)
+        values = _object(document, _DOCUMENT, [key for key in _DOCUMENT if key not in _NEWER])
     except _Wrong as wrong:
         where = wrong.path.lstrip(".") or "the document"
         raise FileError(path, f"{where} {wrong}") from None
-    lists = {key: list(values[key]) for key in _LISTS}
-    spec = Spec(values["name"], values["gravity"], values["merge_fixed"], **lists)
+    lists = {key: list(values.get(key, ())) for key in _LISTS}
+    spec = Spec(values["name"], values["gravity"], values["merge_fixed"], **lists, timestep=values.get("timestep"))
     try:
         return Builder.from_spec(_checked(spec, path)).build(merge_fixed=spec.merge_fixed)
     except FileError:
@@ -366,6 +414,10 @@ def _check_version(document: Any) -> None:
 def _checked(spec: Spec, path: object) -> Spec:
     """Return `spec` after every element went through a builder."""
     builder = Builder(spec.name, gravity=spec.gravity)
+    try:
+        builder.set_timestep(spec.timestep)
+    except ModelError as error:
+        raise FileError(path, str(error)) from error
     for key, add in _ADDERS.items():
         for i, item in enumerate(getattr(spec, key)):
             try:
@@ -453,7 +505,14 @@ def _add_shape(builder: Builder, shape: Shape) -> None:
     size: tuple[Any, ...] = (shape.size,) if shape.kind == "box" else shape.size
     if shape.kind == "mesh":
         size, options = (), options | {"vertices": shape.vertices, "faces": shape.faces}
+    else:
+        options.pop("hull")
     getattr(builder, f"add_shape_{shape.kind}")(shape.body, *size, **options)
+
+
+def _add_sensor(builder: Builder, sensor: Sensor) -> None:
+    relative = ("relative_on",) if not sensor.relative_to else ()
+    builder.add_sensor(**_values(sensor, *relative))
 
 
 def _values(record: Any, *skip: str) -> dict[str, Any]:
@@ -467,6 +526,15 @@ _ADDERS: dict[str, Callable[[Builder, Any], Any]] = {
     "springs": lambda builder, spring: builder.add_spring(**_values(spring)),
     "points": lambda builder, point: builder.add_point(**_values(point)),
     "excluded": lambda builder, pair: builder.exclude_collision(*pair),
+    "excluded_shapes": lambda builder, pair: builder.exclude_shapes(*pair),
+    "tendons": lambda builder, tendon: builder.add_tendon(
+        tendon.name, tendon.transmission, **_values(tendon, "name", "transmission")
+    ),
+    "actuators": lambda builder, actuator: builder.add_actuator(
+        actuator.name, actuator.transmission, kind="general", **_values(actuator, "name", "transmission")
+    ),
+    "sensors": _add_sensor,
+    "keyframes": lambda builder, keyframe: builder.add_keyframe(**_values(keyframe)),
 }
 _NORMALISED = ("axis", "axis2", "rotation", "rotation_in_child", "start", "rest")
 _SIZES = {"sphere": 1, "box": 3, "capsule": 2, "cylinder": 2, "plane": 0, "mesh": 1}

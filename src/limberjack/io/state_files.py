@@ -24,6 +24,7 @@ from limberjack.methods import METHODS, method_of
 from limberjack.methods.adaptive.options import View
 from limberjack.model.model import Model
 from limberjack.simulation.simulation import Simulation, Snapshot
+from limberjack.simulation.snapshots import restore_grips
 
 __all__ = ["FORMAT", "LAYOUT", "VERSION", "read", "write"]
 
@@ -179,6 +180,7 @@ def _checked(state: dict[str, np.ndarray], sim: Simulation) -> dict[str, np.ndar
 
     `restore` compares the names and shapes. Here: types, indices in range, and a valid state.
     """
+    restore_grips(sim, state)
     own = sim.snapshot().arrays
     for name, array in state.items():
         if name not in own or array.dtype != own[name].dtype:

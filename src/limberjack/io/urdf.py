@@ -11,12 +11,14 @@ from __future__ import annotations
 import warnings
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from itertools import combinations
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 from limberjack.errors import FileError, ModelError, ModelWarning, UnknownName
+from limberjack.io.overlaps import Core, core_of, overlap
 from limberjack.io.urdf_shapes import Shape, Shapes
 from limberjack.io.urdf_source import NO_TURN, ORIGIN, Pose, Source
 from limberjack.io.xml import Element, Roots, read_xml
@@ -56,6 +58,7 @@ def read(
     roots: Sequence[Path] = (),
     package_paths: Sequence[Path] = (),
     meshes: bool = True,
+    collision: str = "hull",
 ) -> Model:
     """Return the model in a URDF file.
 
@@ -67,9 +70,11 @@ def read(
         roots: further folders meshes may come from.
         package_paths: folders searched for `package://name/...`.
         meshes: False leaves mesh shapes out, which loads much faster.
+        collision: "hull": meshes collide as their convex hulls; "exact": as they are, where they are closed; "none":
+            nothing collides.
     """
     source = Source(Path(path), repair)
-    robot = _read_robot(source, Roots(Path(path), roots, package_paths) if meshes else None)
+    robot = _read_robot(source, Roots(Path(path), roots, package_paths) if meshes else None, collision)
     model = _build(source, robot, base)
     for text in dict.fromkeys(source.notes):
         warnings.warn(ModelWarning(text), stacklevel=3)
@@ -107,14 +112,14 @@ class _Robot:
     root: str = ""
 
 
-def _read_robot(source: Source, roots: Roots | None) -> _Robot:
+def _read_robot(source: Source, roots: Roots | None, collision: str) -> _Robot:
     """Return the links, joints and tree of the file."""
     top = read_xml(source.path)
     if top.tag != "robot":
         raise source.error(top, f"a URDF starts with <robot>, this file with <{top.tag}>")
     source.survey(top, "robot")
     robot = _Robot((top.get("name") or "").strip() or source.path.stem)
-    shapes = Shapes(source, roots, top)
+    shapes = Shapes(source, roots, top, collision)
     for node in top.all("link"):
         name = source.name(node)
         if name in robot.links:
@@ -327,7 +332,35 @@ def _assemble(source: Source, robot: _Robot, base: str) -> Builder:
         for kind, options in link.shapes:
             with source.at(link.node):
                 getattr(builder, f"add_shape_{kind}")(name, **options)
+    _exclude_overlaps(source, robot, base, builder)
     return builder
+
+
+def _exclude_overlaps(source: Source, robot: _Robot, base: str, builder: Builder) -> None:
+    """Exclude collisions of links that overlap when all joints are at zero; those joined never collide."""
+    poses, cores = _poses(robot), dict[str, list[Core]]()
+    for name in robot.order:
+        solid = [(kind, options) for kind, options in robot.links[name].shapes if options.get("collide", True)]
+        found = [core_of(kind, options, *poses[name]) for kind, options in solid]
+        if solid:
+            cores[name] = [core for core in found if core is not None]
+    part: dict[str, str] = {}
+    joined = set[frozenset[str]]()
+    for name in robot.order:
+        above = robot.above[name].parent if name in robot.above else None
+        moves = _moves(robot, name, base)
+        part[name] = name if moves or above is None else part[above]
+        if moves and above is not None and robot.above[name].type != "floating":
+            joined.add(frozenset((part[name], part[above])))
+    names: list[str] = []
+    for a, b in combinations(cores, 2):
+        ends = frozenset((part[a], part[b]))
+        if len(ends) == 2 and ends not in joined and any(overlap(x, y) for x in cores[a] for y in cores[b]):
+            builder.exclude_collision(a, b)
+            names.append(f'"{a}" and "{b}"')
+    if names:
+        shown = ", ".join(names[:6]) + (f" and {len(names) - 6} more pairs" if len(names) > 6 else "")
+        source.notes.append(f"{source.path}: links that overlap at the start do not collide: {shown}")
 
 
 def _unused(name: str, taken: dict[str, Any]) -> str:

@@ -35,10 +35,12 @@ class Shapes:
         source: the file being read.
         roots: where meshes may come from; None leaves meshes out.
         top: the element of the robot, for its materials.
+        collision: "hull", "exact" or "none", see `lj.load`.
     """
 
-    def __init__(self, source: Source, roots: Roots | None, top: Element) -> None:
+    def __init__(self, source: Source, roots: Roots | None, top: Element, collision: str = "hull") -> None:
         self._source = source
+        self._collision = collision
         self._roots = roots
         self._materials = _materials(source, top)
         self._meshes: dict[Path, tuple[np.ndarray, np.ndarray] | None] = {}
@@ -57,8 +59,20 @@ class Shapes:
                 position, rotation = source.origin(owner, node)
                 options = {"position": position, "rotation": rotation, "name": f"{name}:{tag}{i}"}
                 options |= surface if tag == "collision" else {"collide": False, "color": self._color(node)}
+                if tag == "collision" and self._collision == "none":
+                    options["collide"] = False
+                elif tag == "collision" and shape[0] == "mesh":
+                    options |= self._collision_mesh(owner, node, shape[1])
                 out.append((shape[0], shape[1] | options))
         return out
+
+    def _collision_mesh(self, owner: str, node: Element, mesh: dict[str, Any]) -> dict[str, Any]:
+        """Return how a mesh collides, as options of the builder."""
+        found = mesh_files.mesh_options(
+            mesh["vertices"], mesh["faces"], True, self._collision,
+            lambda text: self._source.warn(node, f"{owner}: {text}"),
+        )  # fmt: skip
+        return found or {"collide": False}
 
     def _color(self, visual: Element) -> tuple[float, ...] | None:
         material = visual.first("material")

@@ -469,9 +469,7 @@ def contact_forces(
         w.force[i], w.guess[i] = 0.0, 0
     w.report[0] = 0
     if per_contact == 3:
-        w.report[0], _ = sweep_cones(
-            first, n, _SWEEPS, _CONVERGED, w.matrix, w.rhs, w.low, contacts.friction, w.force
-        )
+        w.report[0], _ = sweep_cones(first, n, _SWEEPS, _CONVERGED, w.matrix, w.rhs, w.low, contacts.friction, w.force)
     elif solve_lcp(count, _DEPENDENT, w.matrix, w.rhs, w.low, w.high, w.lcp, w.guess, w.force, w.residual) != 0:
         return Status.INFEASIBLE
     last = len(own.link)

@@ -59,10 +59,11 @@ def compounds_of(whole: Maximal) -> list[tuple[int, int, int]]:
 def screws_of(model: Model, whole: Maximal) -> list[tuple[int, list[int], float]]:
     """Return (row, terms that read its angle, travel per turn) of each screw that closes a loop."""
     out, table = [], whole.table
-    for r in range(len(table.joint)):
+    screws = {name for name in model.loop_names if model.joint_spec(name).kind == "screw"}
+    for r in range(len(table.joint)) if screws else ():
         name = model.joint_names[table.joint[r]] if table.joint[r] < model.joint_count else ""
         terms = table.terms[table.term_start[r] : table.term_start[r + 1]]
-        if name in model.loop_names and model.joint_spec(name).kind == "screw" and len(terms) == 2:
+        if name in screws and len(terms) == 2:
             pair, pitch = terms[1, 1], model.joint_spec(name).pitch
             own = np.flatnonzero((table.terms[:, 0] == ANGLE) & (table.terms[:, 1] == pair))
             if table.role[r] == EQUALITY and pitch != 0.0 and terms[1, 0] == ANGLE:

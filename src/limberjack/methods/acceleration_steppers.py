@@ -235,6 +235,10 @@ class FullStepper(ImpulseStepper):
         """Return the force (3,) of a grip in the last step, world axes [N]."""
         return self._gripping().grip_force(grip)
 
+    def held_grips(self) -> Sequence[Grip]:
+        """Return the grips."""
+        return () if self._constrained is None else self._constrained.held_grips()
+
     def _gripping(self) -> ConstrainedStepper:
         if self._constrained is None:
             raise StateError("there are no grips")
@@ -250,11 +254,13 @@ class FullStepper(ImpulseStepper):
             group.aims.fresh[:] = 1
 
     def state_arrays(self) -> dict[str, np.ndarray]:
-        """Return the momentum the free trees should have."""
+        """Return the momentum the free trees should have, and the state of the rows while a grip acts."""
         aims = [group.aims for group in self._groups]
+        rows = {} if self._constrained is None else self._constrained.state_arrays()
         return {
             "aims": np.concatenate([a.target for a in aims]),
             "fresh": np.concatenate([a.fresh for a in aims]),
+            **rows,
         }
 
     def set_state_arrays(self, arrays: dict[str, np.ndarray]) -> None:
@@ -264,6 +270,8 @@ class FullStepper(ImpulseStepper):
             here = slice(start, start + len(group.aims.target))
             group.aims.target[:], group.aims.fresh[:] = arrays["aims"][here], arrays["fresh"][here]
             start = here.stop
+        if self._constrained is not None:
+            self._constrained.set_state_arrays(arrays)
 
     def stats(self) -> dict[str, Any]:
         """Return the links visited, evaluations of the forces per step, substeps and threads."""

@@ -176,6 +176,9 @@ class CarriedStepper(ImpulseStepper):
             self._current = True
             self._known[0][:], self._known[1][:] = self.q, self._qd
 
+    def joint_forces_changed(self, first: int, last: int) -> None:
+        """Do nothing: forces that were set change nothing that is carried."""
+
     def state_arrays(self) -> dict[str, np.ndarray]:
         """Return the momenta of the links, the last half-step velocities and their times."""
         return {f"carried_{name}": array.copy() for name, array in self._carried._asdict().items()}

@@ -77,10 +77,12 @@ class Stepper(ABC):
     Attributes:
         q: (nq,) coordinates; the simulation writes into it between calls and then calls `invalidate`.
         qd: (nv,) velocities, likewise.
+        in_one_call: whether it has `advance_in_one_call`.
     """
 
     q: np.ndarray
     qd: np.ndarray
+    in_one_call: ClassVar[bool] = False
 
     # Stepping
 
@@ -90,6 +92,17 @@ class Stepper(ABC):
 
         After a failure the state is the one after the steps taken. With n = 0 nothing moves, but all is compiled.
         """
+
+    def advance_in_one_call(self, n: int, dt: float, forces: Forces, time: float) -> tuple[int, int] | None:
+        """Do what `advance` does by one compiled call that counts its steps, if there is one and nothing else to do.
+
+        An interrupt between the call and the return of what it took does no harm: `steps_counted` says what was taken.
+        """
+        return None
+
+    def steps_counted(self) -> int:
+        """Return the number of steps that compiled calls have taken: of methods with `advance_in_one_call`."""
+        return 0
 
     def invalidate(self) -> None:  # noqa: B027 - most methods cache nothing
         """Discard what depends on q, qd and forces: one of them was set from outside."""

@@ -16,7 +16,7 @@ describe them too. The last three, and registered kinds, are for methods in maxi
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -90,6 +90,7 @@ class BodyBuilder:
         scale: ArrayLike | None = None,
         scale_stiffness: float = 0.0,
         scale_rest: ArrayLike | None = None,
+        gravity_compensation: float = 0.0,
     ) -> str:
         """Add a body, rigid unless `body_kind` says otherwise, and return its name.
 
@@ -106,6 +107,7 @@ class BodyBuilder:
             scale: start values of the scales of a kind that has any; None is the unscaled body.
             scale_stiffness: of the scales, against `scale_rest` [N m].
             scale_rest: scales without force; None is the unscaled body.
+            gravity_compensation: part of its weight that a force at its com carries.
         """
         check.name(name, "a body's name")
         if name == WORLD or name in self._bodies:
@@ -130,6 +132,9 @@ class BodyBuilder:
             scales = _checked_scales(name, body_kind, scale, scale_stiffness, scale_rest)
             body = Body(name, mass, center, inertia, position, rotation, body_kind, *scales)
             _check_kind(body)
+        if gravity_compensation:
+            part = check.number(gravity_compensation, f'gravity_compensation of body "{name}"')
+            body = replace(body, gravity_compensation=part)
         self._bodies[name] = len(self._spec.bodies)
         self._spec.bodies.append(body)
         return name

@@ -10,6 +10,7 @@ from numpy.typing import ArrayLike
 
 from limberjack.errors import ModelError, UnknownName
 from limberjack.model import check
+from limberjack.model.actuators import ControlBuilder
 from limberjack.model.body_kinds import BodyBuilder
 from limberjack.model.joint_options import checked_axes, checked_joint
 from limberjack.model.joints import KINDS
@@ -29,7 +30,7 @@ _POSITIONAL = ("self", "kind", "name", "parent", "child")
 
 
 @checked_keywords
-class Builder(BodyBuilder, RegisteredBodyBuilder, ShapeBuilder, ConstraintBuilder):
+class Builder(BodyBuilder, RegisteredBodyBuilder, ShapeBuilder, ConstraintBuilder, ControlBuilder):
     """Collects a model piece by piece; `build()` checks the whole and returns it.
 
     Args:
@@ -49,10 +50,7 @@ class Builder(BodyBuilder, RegisteredBodyBuilder, ShapeBuilder, ConstraintBuilde
     def from_spec(cls, spec: Spec) -> Builder:
         """Return a builder that continues from `spec` (which is copied)."""
         builder = cls(spec.name, gravity=spec.gravity)
-        builder._spec = Spec(
-            spec.name, spec.gravity, spec.merge_fixed, list(spec.bodies), list(spec.joints), list(spec.shapes),
-            list(spec.springs), list(spec.points), list(spec.excluded),
-        )  # fmt: skip
+        builder._spec = spec.copy()
         builder._bodies = {body.name: i for i, body in enumerate(spec.bodies)}
         for joint in spec.joints:
             builder._joints[joint.name] = joint.kind
@@ -61,10 +59,18 @@ class Builder(BodyBuilder, RegisteredBodyBuilder, ShapeBuilder, ConstraintBuilde
         builder._shapes = {shape.name for shape in spec.shapes}
         return builder
 
-    def add_point(self, name: str, body: str, position: ArrayLike) -> str:
-        """Add a named point fixed to `body` at `position` in its frame and return its name."""
+    def add_point(self, name: str, body: str, position: ArrayLike, *, rotation: ArrayLike = IDENTITY) -> str:
+        """Add a named point fixed to `body` and return its name.
+
+        Args:
+            name: unique name.
+            body: the body; "world" is the ground.
+            position: in the body frame [m].
+            rotation: its axes in the body frame, in which sensors measure: quaternion (w, x, y, z) or 3x3 rotation.
+        """
         self._unique(name, "point")
-        point = Point(name, self._body(body), check.vector(position, 3, f'position of point "{name}"'))
+        place = check.vector(position, 3, f'position of point "{name}"')
+        point = Point(name, self._body(body), place, check.frame_rotation(rotation, f'rotation of point "{name}"'))
         self._named.add(name)
         self._spec.points.append(point)
         return name
@@ -560,9 +566,10 @@ class Builder(BodyBuilder, RegisteredBodyBuilder, ShapeBuilder, ConstraintBuilde
     ) -> str:
         """Add everything of a model, `name/` before all its names, and return that name.
 
-        Bodies, joints, loops, couplings, shapes (those of its world too), limits, motors, springs, points and excluded
-        contacts are carried over; its gravity is not. Groups of shapes stay its own. Free joints start moved and
-        rotated, everything that is fixed to its world is fixed to the world here.
+        Bodies, joints, loops, couplings, shapes (those of its world too), limits, motors, springs, points, actuators,
+        tendons, sensors and excluded contacts are carried over; its gravity, its time step and its keyframes, states of
+        a whole model, are not. Groups of shapes stay its own. Free joints start moved and rotated, everything that is
+        fixed to its world is fixed to the world here.
 
         Args:
             model: the model.
@@ -603,6 +610,18 @@ class Builder(BodyBuilder, RegisteredBodyBuilder, ShapeBuilder, ConstraintBuilde
     def exclude_collision(self, body_a: str, body_b: str) -> None:
         """Exclude contacts between two bodies."""
         self._spec.excluded.append((self._body(body_a), self._body(body_b)))
+
+    @property
+    def excluded(self) -> tuple[tuple[str, str], ...]:
+        """Pairs of bodies between which contacts are excluded."""
+        return tuple(self._spec.excluded)
+
+    def exclude_shapes(self, shape_a: str, shape_b: str) -> None:
+        """Exclude contacts between two shapes."""
+        for name in (shape_a, shape_b):
+            if name not in self._shapes:
+                raise UnknownName("shape", name, f'model "{self._spec.name}"', self._shapes)
+        self._spec.excluded_shapes.append((shape_a, shape_b))
 
     def build(self, *, merge_fixed: bool = True) -> Model:
         """Return the checked model.

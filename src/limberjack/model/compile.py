@@ -8,6 +8,7 @@ import numpy as np
 
 from limberjack.errors import ModelError
 from limberjack.model import joints as jt
+from limberjack.model.actuators import motorized
 from limberjack.model.arrays import Drives, Links, Springs, roles_of
 from limberjack.model.check import inertia_problem
 from limberjack.model.shape_kinds import body_from_shapes
@@ -92,7 +93,7 @@ def compile_model(spec: Spec, tree: Tree) -> Compiled:
     ) if count else parent_p  # fmt: skip
     nv, nq = int(nvs.sum()), int(nqs.sum())
     start, kinds, indices, data = _factor_arrays(factors, moving, kind, q_start, v_start)
-    drives, armature, limits, friction = drives_of(tree.joints, q_start, v_start, nv)
+    drives, armature, limits, friction = drives_of(motorized(spec, tree.joints), q_start, v_start, nv)
     parent_link = np.where(grounded, -1, body_link[safe]) if count else np.zeros(0, np.int64)
     links = Links(
         parent=parent_link,

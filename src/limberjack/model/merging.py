@@ -9,7 +9,21 @@ import numpy as np
 
 from limberjack.errors import ModelError
 from limberjack.model.registered import RegisteredConstraint
-from limberjack.model.spec import IDENTITY, ORIGIN, WORLD, Body, Joint, Motor, Shape, Spec, Spring, Vector
+from limberjack.model.spec import (
+    IDENTITY,
+    ORIGIN,
+    WORLD,
+    Actuator,
+    Body,
+    Joint,
+    Motor,
+    Sensor,
+    Shape,
+    Spec,
+    Spring,
+    Transmission,
+    Vector,
+)
 from limberjack.spatial.frames import matrix_from_quaternion
 
 __all__ = ["append", "placed"]
@@ -53,6 +67,10 @@ def append(into: Spec, spec: Spec) -> None:
     into.springs += spec.springs
     into.points += spec.points
     into.excluded += spec.excluded
+    into.excluded_shapes += spec.excluded_shapes
+    into.actuators += spec.actuators
+    into.tendons += spec.tendons
+    into.sensors += spec.sensors
 
 
 def placed(
@@ -81,11 +99,34 @@ def placed(
         replace(
             point, name=prefix + point.name, body=named(point.body),
             position=frame.point(point.position) if point.body == WORLD else point.position,
+            rotation=frame.turn(point.rotation) if point.body == WORLD else point.rotation,
         )
         for point in spec.points
     ]  # fmt: skip
     out.excluded = [(named(a), named(b)) for a, b in spec.excluded]
+    out.excluded_shapes = [(prefix + a, prefix + b) for a, b in spec.excluded_shapes]
+    out.actuators = [_actuator(actuator, prefix) for actuator in spec.actuators]
+    out.tendons = [
+        replace(tendon, name=prefix + tendon.name, transmission=_transmission(tendon.transmission, prefix))
+        for tendon in spec.tendons
+    ]
+    out.sensors = [_sensor(sensor, prefix) for sensor in spec.sensors]
     return out
+
+
+def _transmission(transmission: Transmission, prefix: str) -> Transmission:
+    return tuple((prefix + joint, dof, coefficient) for joint, dof, coefficient in transmission)
+
+
+def _actuator(actuator: Actuator, prefix: str) -> Actuator:
+    point = actuator.point and prefix + actuator.point
+    transmission = _transmission(actuator.transmission, prefix)
+    return replace(actuator, name=prefix + actuator.name, transmission=transmission, point=point)
+
+
+def _sensor(sensor: Sensor, prefix: str) -> Sensor:
+    of, relative = (name if name in ("", WORLD) else prefix + name for name in (sensor.of, sensor.relative_to))
+    return replace(sensor, name=prefix + sensor.name, of=of, relative_to=relative)
 
 
 def _body(body: Body, prefix: str, frame: _Frame, loose: bool) -> Body:
@@ -102,13 +143,8 @@ def _joint(joint: Joint, prefix: str, frame: _Frame) -> Joint:
         "name": prefix + joint.name,
         "axes": tuple(replace(axis, name=prefix + axis.name) for axis in joint.axes),
     }
-    for end in (
-        "parent",
-        "child",
-        "carrier",
-        "second_parent",
-        "second_child",
-    ):  # the second pair is that of constraints
+    # the second pair is that of constraints
+    for end in ("parent", "child", "carrier", "second_parent", "second_child"):
         name = getattr(joint, end, None)
         if name is not None:
             ends[end] = name if name == WORLD else prefix + name

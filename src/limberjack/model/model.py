@@ -14,7 +14,7 @@ from limberjack.model.check import has_degenerate_inertia, singular_link
 from limberjack.model.compile import Compiled, compile_model
 from limberjack.model.joints import KINDS
 from limberjack.model.spanning_tree import Tree, span
-from limberjack.model.spec import WORLD, Joint, Point, Shape, Spec, Spring
+from limberjack.model.spec import WORLD, Actuator, Joint, Keyframe, Point, Shape, Spec, Spring, Tendon
 
 if TYPE_CHECKING:
     from limberjack.simulation.trajectory import Trajectory
@@ -83,6 +83,10 @@ class Model:
         shapes: collision and display shapes.
         springs: springs between bodies.
         points: named points.
+        actuators: what controls set, in the order of `sim.control`.
+        tendons: lengths over several joints.
+        keyframes: named states, by name.
+        timestep: time step that simulations have unless another is given [s]; None for none.
         spec: the declarative record the model was built from.
         arrays: the arrays kernels read; not to be changed.
         motion: what a file of motion capture recorded of it, a `Trajectory`; None for other models.
@@ -99,6 +103,10 @@ class Model:
     shapes: tuple[Shape, ...]
     springs: tuple[Spring, ...]
     points: tuple[Point, ...]
+    actuators: tuple[Actuator, ...]
+    tendons: tuple[Tendon, ...]
+    keyframes: dict[str, Keyframe]
+    timestep: float | None
     spec: Spec
     arrays: Compiled
     motion: Trajectory | None
@@ -125,6 +133,10 @@ class Model:
             shapes=tuple(spec.shapes),
             springs=tuple(spec.springs),
             points=tuple(spec.points),
+            actuators=tuple(spec.actuators),
+            tendons=tuple(spec.tendons),
+            keyframes={keyframe.name: keyframe for keyframe in spec.keyframes},
+            timestep=spec.timestep,
         )
         put(
             body_names=tuple(spec.bodies[i].name for i in tree.order),
@@ -149,6 +161,7 @@ class Model:
             workspace={},
             motion=None,
         )
+        self._check_control()
         if has_degenerate_inertia(arrays.links):
             link = singular_link(arrays.links, self.nq)
             if link >= 0:
@@ -157,6 +170,19 @@ class Model:
                     f'joint "{joint.name}" has no inertia to act on: body "{joint.child}" and all beyond it have no '
                     "mass, or none that this joint moves; give mass, inertia or armature"
                 )
+
+    def _check_control(self) -> None:
+        """Refuse keyframes of the wrong length, and actuators and tendons on joints that close loops."""
+        for keyframe in self.keyframes.values():
+            wanted = {"q": self.nq, "qd": self.nv, "control": len(self.actuators)}
+            for word, count in wanted.items():
+                given = len(getattr(keyframe, word))
+                if given != count and not (word == "control" and given == 0):
+                    raise ModelError(f'keyframe "{keyframe.name}": {word} must be {count} numbers, got {given}')
+        for thing in (*self.actuators, *self.tendons):
+            for joint, _, _ in thing.transmission:
+                if self._locate(joint)[0] >= self._tree_count:
+                    raise ModelError(f'"{thing.name}" drives joint "{joint}", which closes a loop')
 
     def __setattr__(self, name: str, value: Any) -> None:
         raise AttributeError(
@@ -178,6 +204,16 @@ class Model:
     def joint_count(self) -> int:
         """Number of joints, loop joints and couplings included."""
         return len(self.joint_names)
+
+    @property
+    def actuator_names(self) -> tuple[str, ...]:
+        """Names of the actuators, in the order of `sim.control`."""
+        return tuple(actuator.name for actuator in self.actuators)
+
+    @property
+    def sensor_names(self) -> tuple[str, ...]:
+        """Names of the sensors, in the order of `sim.sensors`."""
+        return tuple(sensor.name for sensor in self.spec.sensors)
 
     @property
     def loop_names(self) -> tuple[str, ...]:
@@ -297,12 +333,13 @@ class Model:
             if joint.kind not in ("gear", "distance", "no_slip") and joint.parent != WORLD
         }
         joined |= {frozenset(pair) for pair in self.spec.excluded}
+        single = {frozenset(pair) for pair in self.spec.excluded_shapes}
         budget = 100_000
         for i, a in enumerate(solid):
             for b in solid[i + 1 :]:
                 budget -= 1
                 apart = link[a.body] != link[b.body] and frozenset((a.body, b.body)) not in joined
-                if apart and not (a.group and a.group == b.group):
+                if apart and not (a.group and a.group == b.group) and frozenset((a.name, b.name)) not in single:
                     return a.name, b.name
                 if budget == 0:  # the search is bounded: this pair counts as colliding
                     return a.name, b.name

@@ -20,6 +20,7 @@ from limberjack.errors import ModelError
 from limberjack.model import check
 from limberjack.model.spec import IDENTITY, ORIGIN, WORLD, Shape, Spec
 from limberjack.spatial.frames import matrix_from_quaternion, skew
+from limberjack.spatial.hulls import convex_hull
 
 __all__ = ["DENSITY", "ShapeBuilder", "body_from_shapes", "mesh_mass", "shape_mass"]
 
@@ -41,7 +42,7 @@ class ShapeBuilder:
         self, body: str, radius: float, *,
         position: ArrayLike = ORIGIN, rotation: ArrayLike = IDENTITY, friction: float = 0.5, restitution: float = 0.0,
         density: float | None = None, color: ArrayLike | None = None, collide: bool = True, group: int = 0,
-        name: str | None = None,
+        name: str | None = None, friction_rule: str = "mean",
     ) -> str:  # fmt: skip
         """Add a sphere and return its name.
 
@@ -49,13 +50,14 @@ class ShapeBuilder:
             body: "world" is static.
             radius: [m].
             position, rotation: shape frame in the body: origin [m], and quaternion (w, x, y, z) or 3x3 rotation.
-            friction: coefficient; of two shapes the geometric mean counts.
+            friction: coefficient; of two shapes the geometric mean counts, see `friction_rule`.
             restitution: 0 to 1; of two shapes the larger counts.
             density: for bodies whose mass comes from their shapes; None is 1000 [kg/m^3].
             color: (r, g, b) or (r, g, b, a), each 0 to 1; None leaves it to the viewer.
             collide: False only shows the shape.
             group: shapes of one group other than 0 do not collide with each other.
             name: unique name; made from the body and the kind when None.
+            friction_rule: "mean": of two shapes the geometric mean counts; "max": the larger, if either says so.
         """
         return self._add_shape("sphere", (radius,), locals())
 
@@ -63,7 +65,7 @@ class ShapeBuilder:
         self, body: str, size: ArrayLike, *,
         position: ArrayLike = ORIGIN, rotation: ArrayLike = IDENTITY, friction: float = 0.5, restitution: float = 0.0,
         density: float | None = None, color: ArrayLike | None = None, collide: bool = True, group: int = 0,
-        name: str | None = None,
+        name: str | None = None, friction_rule: str = "mean",
     ) -> str:  # fmt: skip
         """Add a box and return its name.
 
@@ -71,13 +73,14 @@ class ShapeBuilder:
             body: "world" is static.
             size: full edge lengths (x, y, z) [m].
             position, rotation: shape frame in the body: origin [m], and quaternion (w, x, y, z) or 3x3 rotation.
-            friction: coefficient; of two shapes the geometric mean counts.
+            friction: coefficient; of two shapes the geometric mean counts, see `friction_rule`.
             restitution: 0 to 1; of two shapes the larger counts.
             density: for bodies whose mass comes from their shapes; None is 1000 [kg/m^3].
             color: (r, g, b) or (r, g, b, a), each 0 to 1; None leaves it to the viewer.
             collide: False only shows the shape.
             group: shapes of one group other than 0 do not collide with each other.
             name: unique name; made from the body and the kind when None.
+            friction_rule: "mean": of two shapes the geometric mean counts; "max": the larger, if either says so.
         """
         return self._add_shape("box", check.vector(size, 3, f'size of a box on body "{body}"'), locals())
 
@@ -85,7 +88,7 @@ class ShapeBuilder:
         self, body: str, radius: float, length: float, *,
         position: ArrayLike = ORIGIN, rotation: ArrayLike = IDENTITY, friction: float = 0.5, restitution: float = 0.0,
         density: float | None = None, color: ArrayLike | None = None, collide: bool = True, group: int = 0,
-        name: str | None = None,
+        name: str | None = None, friction_rule: str = "mean",
     ) -> str:  # fmt: skip
         """Add a capsule along z and return its name.
 
@@ -94,13 +97,14 @@ class ShapeBuilder:
             radius: [m].
             length: without the caps [m].
             position, rotation: shape frame in the body: origin [m], and quaternion (w, x, y, z) or 3x3 rotation.
-            friction: coefficient; of two shapes the geometric mean counts.
+            friction: coefficient; of two shapes the geometric mean counts, see `friction_rule`.
             restitution: 0 to 1; of two shapes the larger counts.
             density: for bodies whose mass comes from their shapes; None is 1000 [kg/m^3].
             color: (r, g, b) or (r, g, b, a), each 0 to 1; None leaves it to the viewer.
             collide: False only shows the shape.
             group: shapes of one group other than 0 do not collide with each other.
             name: unique name; made from the body and the kind when None.
+            friction_rule: "mean": of two shapes the geometric mean counts; "max": the larger, if either says so.
         """
         return self._add_shape("capsule", (radius, length), locals())
 
@@ -108,7 +112,7 @@ class ShapeBuilder:
         self, body: str, radius: float, length: float, *,
         position: ArrayLike = ORIGIN, rotation: ArrayLike = IDENTITY, friction: float = 0.5, restitution: float = 0.0,
         density: float | None = None, color: ArrayLike | None = None, collide: bool = True, group: int = 0,
-        name: str | None = None,
+        name: str | None = None, friction_rule: str = "mean",
     ) -> str:  # fmt: skip
         """Add a cylinder along z and return its name.
 
@@ -117,13 +121,14 @@ class ShapeBuilder:
             radius: [m].
             length: [m].
             position, rotation: shape frame in the body: origin [m], and quaternion (w, x, y, z) or 3x3 rotation.
-            friction: coefficient; of two shapes the geometric mean counts.
+            friction: coefficient; of two shapes the geometric mean counts, see `friction_rule`.
             restitution: 0 to 1; of two shapes the larger counts.
             density: for bodies whose mass comes from their shapes; None is 1000 [kg/m^3].
             color: (r, g, b) or (r, g, b, a), each 0 to 1; None leaves it to the viewer.
             collide: False only shows the shape.
             group: shapes of one group other than 0 do not collide with each other.
             name: unique name; made from the body and the kind when None.
+            friction_rule: "mean": of two shapes the geometric mean counts; "max": the larger, if either says so.
         """
         return self._add_shape("cylinder", (radius, length), locals())
 
@@ -131,20 +136,21 @@ class ShapeBuilder:
         self, body: str = WORLD, *,
         position: ArrayLike = ORIGIN, rotation: ArrayLike = IDENTITY, friction: float = 0.5, restitution: float = 0.0,
         density: float | None = None, color: ArrayLike | None = None, collide: bool = True, group: int = 0,
-        name: str | None = None,
+        name: str | None = None, friction_rule: str = "mean",
     ) -> str:  # fmt: skip
         """Add an infinite plane and return its name: z is up, all below is solid.
 
         Args:
             body: "world" is static.
             position, rotation: shape frame in the body: origin [m], and quaternion (w, x, y, z) or 3x3 rotation.
-            friction: coefficient; of two shapes the geometric mean counts.
+            friction: coefficient; of two shapes the geometric mean counts, see `friction_rule`.
             restitution: 0 to 1; of two shapes the larger counts.
             density: for bodies whose mass comes from their shapes; None is 1000 [kg/m^3].
             color: (r, g, b) or (r, g, b, a), each 0 to 1; None leaves it to the viewer.
             collide: False only shows the shape.
             group: shapes of one group other than 0 do not collide with each other.
             name: unique name; made from the body and the kind when None.
+            friction_rule: "mean": of two shapes the geometric mean counts; "max": the larger, if either says so.
         """
         return self._add_shape("plane", (), locals())
 
@@ -153,8 +159,9 @@ class ShapeBuilder:
         vertices: ArrayLike | None = None, scale: float = 1.0, position: ArrayLike = ORIGIN,
         rotation: ArrayLike = IDENTITY, friction: float = 0.5, restitution: float = 0.0, density: float | None = None,
         color: ArrayLike | None = None, collide: bool = True, group: int = 0, name: str | None = None,
+        hull: bool = False, friction_rule: str = "mean",
     ) -> str:  # fmt: skip
-        """Add a closed triangle mesh and return its name.
+        """Add a triangle mesh, closed unless it collides as its hull, and return its name.
 
         Args:
             body: "world" is static.
@@ -163,13 +170,15 @@ class ShapeBuilder:
             vertices: (n, 3) [m].
             scale: factor on the vertices.
             position, rotation: shape frame in the body: origin [m], and quaternion (w, x, y, z) or 3x3 rotation.
-            friction: coefficient; of two shapes the geometric mean counts.
+            friction: coefficient; of two shapes the geometric mean counts, see `friction_rule`.
             restitution: 0 to 1; of two shapes the larger counts.
             density: for bodies whose mass comes from their shapes; None is 1000 [kg/m^3].
             color: (r, g, b) or (r, g, b, a), each 0 to 1; None leaves it to the viewer.
             collide: False only shows the shape.
             group: shapes of one group other than 0 do not collide with each other.
             name: unique name; made from the body and the kind when None.
+            friction_rule: "mean": of two shapes the geometric mean counts; "max": the larger, if either says so.
+            hull: it collides as its convex hull, of at most 128 vertices; such a mesh may be open.
         """
         options = locals()
         if path is not None and vertices is None and not isinstance(path, (str, PathLike)):
@@ -181,10 +190,12 @@ class ShapeBuilder:
             given = lookup("mesh reader", Path(path))(Path(path))
         scale = check.number(scale, f'scale of a mesh on body "{body}"', positive=True)
         mesh = _shared_mesh(*given, scale, f'mesh on body "{body}"', self._meshes)
-        return self._add_shape("mesh", (1.0,), options, mesh)
+        if hull and collide and convex_hull(mesh[0][np.unique(mesh[1])]) is None:
+            raise ModelError(f'mesh on body "{body}" is flat: it has no convex hull to collide with')
+        return self._add_shape("mesh", (1.0,), options, (*mesh, bool(hull)))
 
     def _add_shape(
-        self, kind: str, size: tuple[float, ...], given: dict[str, Any], mesh: tuple[Any, Any] = (None, None)
+        self, kind: str, size: tuple[float, ...], given: dict[str, Any], mesh: tuple[Any, ...] = (None, None)
     ) -> str:
         """Add a shape from the arguments of the method that was called, and return its name."""
         body = self._body(given["body"])
@@ -199,6 +210,8 @@ class ShapeBuilder:
         restitution, density, group = given["restitution"], given["density"], given["group"]
         if check.number(restitution, f"restitution {what}", low=0.0) > 1.0:
             raise ModelError(f"restitution {what} must be <= 1, got {restitution!r}")
+        if given["friction_rule"] not in ("mean", "max"):
+            raise ModelError(f'friction_rule {what} must be "mean" or "max", got {given["friction_rule"]!r}')
         if not isinstance(group, (int, np.integer)):
             raise ModelError(f"group {what} must be a whole number, got {group!r}")
         self._spec.shapes.append(
@@ -209,6 +222,7 @@ class ShapeBuilder:
                 check.number(given["friction"], f"friction {what}", low=0.0), float(restitution),
                 None if density is None else check.number(density, f"density {what}", low=0.0),
                 check.color(given["color"], f"color {what}"), bool(given["collide"]), int(given["group"]), *mesh,
+                friction_rule=given["friction_rule"],
             )
         )  # fmt: skip
         self._shapes.add(name)

@@ -9,7 +9,8 @@ from dataclasses import dataclass, field
 from math import inf
 
 __all__ = [
-    "Axis", "Body", "IDENTITY", "Joint", "Motor", "ORIGIN", "Point", "Shape", "Spec", "Spring", "WORLD", "Z_AXIS",
+    "Actuator", "Axis", "Body", "IDENTITY", "Joint", "Keyframe", "Motor", "ORIGIN", "Point", "Sensor", "Shape", "Spec",
+    "Spring", "Tendon", "WORLD", "Z_AXIS",
 ]  # fmt: skip
 
 WORLD = "world"
@@ -19,6 +20,8 @@ IDENTITY = (1.0, 0.0, 0.0, 0.0)
 Z_AXIS = (0.0, 0.0, 1.0)
 Vector = tuple[float, ...]
 Limit = tuple[float, float] | None
+# How a scalar moves with joints: (joint or compound axis, dof of it, coefficient) of each.
+Transmission = tuple[tuple[str, int, float], ...]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -67,6 +70,7 @@ class Body:
 
     `body_kind` is one of `model.body_kinds.BODY_KINDS`. A body that can change its size has `scale` at the start
     (1, 3 or, row by row, 9 numbers; None = unscaled), the stiffness against `scale_rest` [N m], and that rest.
+    `gravity_compensation` is the part of its weight that a force at its com carries.
     """
 
     name: str
@@ -79,6 +83,7 @@ class Body:
     scale: Vector | None = None
     scale_stiffness: float = 0.0
     scale_rest: Vector | None = None
+    gravity_compensation: float = 0.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -119,7 +124,11 @@ class Joint:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Shape:
-    """A collision or display shape fixed to a body; `size` by kind (see `Builder.add_shape_*`)."""
+    """A collision or display shape fixed to a body; `size` by kind (see `Builder.add_shape_*`).
+
+    A mesh with `hull` collides as its convex hull. `friction_rule` "mean": of two shapes the geometric mean of the
+    friction counts; "max" of either: the larger.
+    """
 
     name: str
     body: str
@@ -135,6 +144,8 @@ class Shape:
     group: int
     vertices: object = None
     faces: object = None
+    hull: bool = False
+    friction_rule: str = "mean"
 
 
 @dataclass(frozen=True, slots=True)
@@ -153,11 +164,88 @@ class Spring:
 
 @dataclass(frozen=True, slots=True)
 class Point:
-    """A named point fixed to a body, in its frame."""
+    """A named point fixed to a body, in its frame, with axes of its own for sensors and actuators."""
 
     name: str
     body: str
     position: Vector
+    rotation: Vector = IDENTITY
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Actuator:
+    """A force that one control sets: f = gain u + bias[0] + bias[1] length + bias[2] rate, cut to `force_range`.
+
+    Length and rate are those of the transmission, the sum of coefficient times coordinate; each dof of it gets its
+    coefficient times f. With a `point`, f times `wrench` acts on that point's body, in the point's axes.
+
+    Attributes:
+        transmission: what it drives; empty for one at a point.
+        gain: force per control.
+        bias: force at no control, per length and per rate.
+        control_range: to which the control is cut.
+        force_range: to which f is cut.
+        joint_force_range: to which the force on a dof of the transmission is cut, None for no cut.
+        point: where a wrench acts, "" for none.
+        wrench: (6,) torque, then force, per f in the axes of the point.
+    """
+
+    name: str
+    transmission: Transmission = ()
+    gain: float = 1.0
+    bias: Vector = (0.0, 0.0, 0.0)
+    control_range: Limit = None
+    force_range: Limit = None
+    joint_force_range: Limit = None
+    point: str = ""
+    wrench: Vector = (0.0, 0.0, 0.0, 0.0, 0.0, 0.0)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Tendon:
+    """A length that is the sum of coefficient times coordinate, with a spring and a damper.
+
+    The spring acts outside of `rest`, an interval.
+    """
+
+    name: str
+    transmission: Transmission
+    stiffness: float = 0.0
+    damping: float = 0.0
+    rest: tuple[float, float] = (0.0, 0.0)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Sensor:
+    """A measurement of `kind` (see `Builder.add_sensor`) on what is called `of`.
+
+    Attributes:
+        of: name of the joint, body, com of a body, point, shape, actuator or tendon.
+        on: which of these it is: "joint", "body", "com", "point", "shape", "actuator", "tendon" or "model".
+        relative_to: name of the frame in whose axes, and from whose origin, it is measured; "" for the world.
+        relative_on: which kind of frame that is.
+        cutoff: values are cut to +- cutoff, 0 for no cut.
+        data: numbers of the kind, see `Builder.add_sensor`.
+    """
+
+    name: str
+    kind: str
+    of: str = ""
+    on: str = "model"
+    relative_to: str = ""
+    relative_on: str = ""
+    cutoff: float = 0.0
+    data: Vector = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Keyframe:
+    """A named state: coordinates, velocities and controls."""
+
+    name: str
+    q: Vector
+    qd: Vector
+    control: Vector = ()
 
 
 @dataclass(slots=True)
@@ -173,3 +261,22 @@ class Spec:
     springs: list[Spring] = field(default_factory=list[Spring])
     points: list[Point] = field(default_factory=list[Point])
     excluded: list[tuple[str, str]] = field(default_factory=list[tuple[str, str]])
+    excluded_shapes: list[tuple[str, str]] = field(default_factory=list[tuple[str, str]])
+    actuators: list[Actuator] = field(default_factory=list[Actuator])
+    tendons: list[Tendon] = field(default_factory=list[Tendon])
+    sensors: list[Sensor] = field(default_factory=list[Sensor])
+    keyframes: list[Keyframe] = field(default_factory=list[Keyframe])
+    timestep: float | None = None
+
+    def copy(self) -> Spec:
+        """Return a copy whose lists are its own."""
+        lists = (list(getattr(self, name)) for name in _LISTS)
+        out = Spec(self.name, self.gravity, self.merge_fixed, **dict(zip(_LISTS, lists, strict=True)))
+        out.timestep = self.timestep
+        return out
+
+
+_LISTS = (
+    "bodies", "joints", "shapes", "springs", "points", "excluded", "excluded_shapes", "actuators", "tendons",
+    "sensors", "keyframes",
+)  # fmt: skip

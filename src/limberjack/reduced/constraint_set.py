@@ -6,8 +6,10 @@
 from __future__ import annotations
 
 import itertools
+import struct
 from collections.abc import Iterable
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 
@@ -31,11 +33,12 @@ from limberjack.model.compile import drives_of
 from limberjack.model.joints import SPIN, coordinate_counts, motions_of
 from limberjack.model.model import Model
 from limberjack.model.spec import WORLD, Joint
-from limberjack.reduced.constrained_step import LoopState, new_loop_state
+from limberjack.reduced.constrained_step import GAP_ALLOWED, LoopState, new_loop_state
 from limberjack.reduced.rows import ConstraintState, blocks_of_rows, grown, new_constraint_state
 
 __all__ = ["ConstraintSet", "Grip", "needs_rows", "tied_blocks"]
 
+_THREE = struct.Struct("3d")
 _WELD = Joint("", "fixed", WORLD, "", (0.0,) * 3, (1.0, 0.0, 0.0, 0.0), (0.0,) * 3, (1.0, 0.0, 0.0, 0.0))
 
 
@@ -94,6 +97,7 @@ class Grip:
     damping: float
     most: float  # largest force along each axis [N]
     lever: float = 0.1  # torques are forces at this distance [m]
+    body: int = -1  # the body that was gripped, of those on the link
 
     def rows(self, pairs: Pairs, index: int) -> list[Row]:
         """Return the rows of the grip, to stand at `index` among the joints, springs and grips."""
@@ -223,10 +227,16 @@ class ConstraintSet:
 
     def move_grip(self, grip: Grip) -> None:
         """Take the position and rotation a grip now aims at."""
-        frame = self.table.pair_frame[self.grip_pair(grip)]
+        self.aim(grip, self.table)
+
+    def aim(self, grip: Grip, table: Table) -> None:
+        """Write the position and rotation a grip aims at into a table of these rows."""
+        frames: Any = table.pair_frame
+        pair = self.grip_pair(grip)
         if grip.rotation is not None:
-            frame[:9] = grip.rotation.ravel()
-        frame[9:12] = grip.target
+            frames[pair, :9] = grip.rotation.ravel()
+        # targets may change at every step, and an assignment of NumPy costs more than a joint of it
+        _THREE.pack_into(frames, 8 * (pair * frames.shape[1] + 9), *grip.target.tolist())
 
     def grip_pair(self, grip: Grip) -> int:
         """Return the pair of frames of a grip, the first in the world."""
@@ -275,7 +285,13 @@ class ConstraintSet:
             return Diverged, "", text
         gap, row = float(self.constraint.report[3]), int(self.constraint.report[4])
         name = self.joint_of(row) if row >= 0 else ""
-        return LoopNotClosed, name, f'joint "{name}": gap {gap:.3g} m > 1e-8 m at {where}; try a smaller dt'
+        if gap > GAP_ALLOWED:
+            text = f'joint "{name}": gap {gap:.3g} m > {GAP_ALLOWED:g} m at {where}'
+        else:
+            # the least gap of the iteration, which left it again
+            text = f'joint "{name}": closed within {gap:.3g} m at {where}, and open again by the next correction'
+        advice = 'in a singular pose, as of a chain pulled straight, method "multipliers" goes on'
+        return LoopNotClosed, name, f"{text}; try a smaller dt; {advice}"
 
     def redundant(self) -> tuple[int, int]:
         """Return how many rows acted last and their rank."""

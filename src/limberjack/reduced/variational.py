@@ -22,6 +22,10 @@ half-step velocity: implicit, stable at any stiffness. Springs between bodies ac
 are stiff. Steps in which joints would turn far are taken in substeps; a substep whose iterations do not contract is
 halved, and in the end projected.
 
+Joints that pull on a link hold it in line like springs: a link of inertia I on which forces F pull at points r from its
+com swings at up to w^2 = sum F.r / I. The balance takes the directions of the joints at the pose, which is stable for
+w h < 2 only, whatever the iterations do: a light chain with a heavy tip takes more substeps (`pull`).
+
 With a tolerance in time a tree also takes as many substeps as its own error asks for. By the extrapolation of three
 half steps, the correction of the first iterate gives the third derivative of the velocities, and with it the error of
 the accelerations, h^2 a"/12, of this step of second order. Its square in the norm of the inertias follows from the
@@ -66,6 +70,7 @@ __all__ = [
     "finish",
     "first_diverged",
     "incoming",
+    "joint_impulses",
     "keep_factored",
     "largest_correction",
     "known_bias",
@@ -73,6 +78,9 @@ __all__ = [
     "new_carried",
     "new_variational_work",
     "predict",
+    "pull",
+    "pull_is_due",
+    "pull_substeps",
     "set_turns",
     "start",
     "stiffer",
@@ -80,6 +88,7 @@ __all__ = [
     "substitute",
     "take_time_error",
     "take_variational_steps",
+    "static_pull",
     "too_far",
     "time_error",
     "time_substeps",
@@ -89,6 +98,9 @@ __all__ = [
 # Joints turn by at most this in a substep [rad]: further, the iterations contract too slowly.
 TURN = 0.25
 MOST_SUBSTEPS = 64
+# Links swing by at most this angle of phase in a substep [rad], in at most so many substeps of a step. How fast they do
+# is looked at in every step, or after so many where they swing by less than a part of that angle in a step.
+SWING, MOST_SWINGS, RARELY, SLOW, KEPT = 1.0, 1024, 4.0, 0.1, 0.99
 # Iterations end when the last changed no coordinate by more than ENOUGH [rad or m]; a substep whose last one changes
 # more than LOST is halved.
 ENOUGH, LOST, ITERATIONS, HALVINGS = 1e-4, 1e-3, 4, 6
@@ -101,9 +113,10 @@ HUGE = 1e150
 # steps known (0: the motion starts from q and qd), length of the last substep if it was projected, and if contacts
 # acted in it: the velocity at the pose is then that of the half step. With a tolerance in time also the error in time
 # of accelerations, squared, over h^4: the largest of the last few substeps, and that of the substep in work; and the
-# number of substeps of a step that follows from it.
+# number of substeps of a step that follows from it. The square of the fastest swing of a link under the pull of joints
+# [1/s^2], and the steps until it is looked at again.
 NOW, LENGTH, KNOWN_STEPS, PROJECTED_LENGTH, LAG = 3, 4, 5, 6, 7
-TIME_ERROR, TRIED_ERROR, TIME_SUBSTEPS, CLOCK = 8, 9, 10, 11
+TIME_ERROR, TRIED_ERROR, TIME_SUBSTEPS, FASTEST_SWING, UNTIL_LOOK, CLOCK = 8, 9, 10, 11, 12, 13
 # Of the error in time this part is remembered from substep to substep, so that their length changes smoothly; a substep
 # whose error is so many times the tolerance is halved, at most so often; the first step of a motion has so many
 # substeps; where coordinates are corrected by less, the error is that of rounding. Substeps become half as many where
@@ -475,7 +488,8 @@ def _begin_projected(links, span, h, duration, turning, pending, carried, w, q):
             _carry_link(links, i, pending, turning > 0.0, w, momentum)
         x, y, z, _, hx = _place(links, i, q, w.zeros, w.work)
         n, f = _incoming(g, i, x, y, z, hx, turning, momentum)
-        _store_known(g, i, h, duration, gravity, hx, n, f, P, rows)
+        _, known_f = _store_known(g, i, h, duration, gravity, hx, n, f, P, rows)
+        store4(rows, i, KNOWN + 4, known_f)
         rows[i, P + 3] = g[i, 9]
 
 
@@ -1009,6 +1023,132 @@ def substeps_of(span, h, w, velocity):
 
 
 @inner
+def pull_is_due(clock):
+    """Return whether the pull of joints is to be looked at after this step."""
+    clock[UNTIL_LOOK] -= 1.0
+    return clock[UNTIL_LOOK] <= 0.0
+
+
+@inner
+def pull_substeps(h, clock):
+    """Return the number of substeps of h in which no link swings by more than SWING under the pull of joints."""
+    return max(1, min(MOST_SWINGS, int(math.sqrt(clock[FASTEST_SWING]) * h / SWING + 0.999)))
+
+
+@inner
+def _least_inertia(g, i, added, offset, f, x, y, z):
+    """Return the least inertia of link i about axes through its com across the force f; 0 if there is none.
+
+    Args:
+        added: what rotors, springs and dampers add.
+        offset: of the com from the middle of the joints, along f.
+    """
+    a, b, c, m = dot4(x, f), dot4(y, f), dot4(z, f), g[i, 9]
+    s = 1.0 / m if m > 0.0 else 0.0
+    cx, cy, cz = g[i, 6], g[i, 7], g[i, 8]
+    xx, yy, zz = g[i, 0] - s * (cy * cy + cz * cz), g[i, 1] - s * (cx * cx + cz * cz), g[i, 2] - s * (cx * cx + cy * cy)
+    xy, xz, yz = g[i, 3] + s * cx * cy, g[i, 4] + s * cx * cz, g[i, 5] + s * cy * cz
+    square = a * a + b * b + c * c
+    if not square > 0.0:
+        return 0.0
+    # trace and determinant of the inertia in the plane across f
+    along = a * (xx * a + xy * b + xz * c) + b * (xy * a + yy * b + yz * c) + c * (xz * a + yz * b + zz * c)
+    trace = xx + yy + zz - along / square
+    minors = a * a * (yy * zz - yz * yz) + b * b * (xx * zz - xz * xz) + c * c * (xx * yy - xy * xy)
+    minors += 2.0 * (a * b * (xz * yz - xy * zz) + a * c * (xy * yz - xz * yy) + b * c * (xy * xz - yz * xx))
+    det = max(minors / square, 0.0)
+    root = math.sqrt(max(trace * trace - 4.0 * det, 0.0))
+    least = 2.0 * det / (trace + root) if trace > 0.0 else 0.0
+    return least + m * offset * offset + added
+
+
+@inner
+def _least_added(links, i, added):
+    """Return the least of what is added to the inertia of the dofs of link i."""
+    v, out = links.v_start[i], 0.0
+    for k in range(links.dof[i]):
+        out = added[v + k] if k == 0 else min(out, added[v + k])
+    return out
+
+
+@inner
+def _fastest_swing(links, span, scale_of, w):
+    """Return the square of the fastest swing of a link, for the impulses of joints on the links in w.velocities.
+
+    Forces of joints are those of all links beyond them. They pull at the joint above and at those below.
+
+    Args:
+        scale_of: force over impulse.
+    """
+    rows, g, own, fastest = w.work.rows, links.inertia, w.velocities, 0.0
+    for i in range(span[LINK + 1] - 1, span[LINK] - 1, -1):
+        x, y, z, p = load4(rows, i, R), load4(rows, i, R + 4), load4(rows, i, R + 8), links.parent[i]
+        f = scale(scale_of, pack(own[i, 0], own[i, 1], own[i, 2]))
+        com = _com(g, i, x, y, z)
+        pulled, size = own[i, 3] - dot4(f, com), dot4(f, f)
+        if pulled > 0.0 and links.dof[i] > 0:
+            # own[i, 4] is the largest force below, squared, own[i, 5] where it acts along this one
+            offset, below = 0.0, own[i, 4]
+            if below > 0.0:
+                offset = (dot4(f, com) - 0.5 * own[i, 5]) * min(below, size) / max(below, size) / math.sqrt(size)
+            inertia = _least_inertia(g, i, _least_added(links, i, w.added), offset, f, x, y, z)
+            if inertia > 0.0:
+                fastest = max(fastest, pulled / inertia)
+        if p >= 0:
+            d = load4(rows, i, D)
+            lever = sub(d, _com(g, p, load4(rows, p, R), load4(rows, p, R + 4), load4(rows, p, R + 8)))
+            own[p, 3] -= dot4(f, lever)
+            if size > own[p, 4]:
+                own[p, 4], own[p, 5] = size, dot4(f, d)
+            for c in range(3):
+                own[p, c] += own[i, c]
+    return fastest
+
+
+@outlined
+def static_pull(links, external, span, clock, w):
+    """Take note of the fastest swing of a motion about to start: joints bear gravity and wrenches; poses are filled."""
+    own, g, link = w.velocities, links.inertia, external.wrenches.link
+    for i in range(span[LINK], span[LINK + 1]):
+        for c in range(3):
+            own[i, c] = -g[i, 9] * links.gravity[c]
+            own[i, 3 + c] = 0.0
+    for k in range(len(link)):
+        if span[LINK] <= link[k] < span[LINK + 1]:
+            for c in range(3):
+                own[link[k], c] -= external.wrenches.data[k, 3 + c]
+    for v in range(span[DOF], span[DOF + 1]):
+        w.added[v] = links.armature[v]
+    clock[FASTEST_SWING] = max(clock[FASTEST_SWING], _fastest_swing(links, span, 1.0, w))
+    clock[UNTIL_LOOK] = 0.0
+
+
+@inner
+def joint_impulses(links, span, h, projected, w):
+    """Fill w.velocities with the impulses of joints on the links in a substep h, still in the rows, rows included."""
+    g, poses, rows, per, c, own = links.inertia, w.ahead, w.work.rows, 1.0 / h, w.column, w.velocities
+    for i in range(span[LINK], span[LINK + 1]):
+        x, y, z = load4(rows, i, R), load4(rows, i, R + 4), load4(rows, i, R + 8)
+        spin, e = scale(h, load4(rows, i, BL)), scale(h, load4(rows, i, BC))
+        f = scale(g[i, 9], add(e, cross4(spin, _com(g, i, x, y, z))))
+        if not projected:
+            dx, dy, dz = sub(load4(poses, i, c), x), sub(load4(poses, i, c + 4), y), sub(load4(poses, i, c + 8), z)
+            f = add(f, scale(per * g[i, 9], load4(w.moved, i, 0)))
+            f = add(f, scale(per, add(add(scale(g[i, 6], dx), scale(g[i, 7], dy)), scale(g[i, 8], dz))))
+        f = add(f, scale(h, load4(rows, i, KNOWN + 4)))
+        own[i, 0], own[i, 1], own[i, 2] = lane(f, 0), lane(f, 1), lane(f, 2)
+        own[i, 3] = own[i, 4] = own[i, 5] = 0.0
+
+
+@inner
+def pull(links, span, step, duration, clock, w):
+    """Take note of the fastest swing of a link by the impulses in w.velocities, in the last substep of a step."""
+    clock[FASTEST_SWING] = max(_fastest_swing(links, span, 1.0 / duration, w), KEPT * clock[FASTEST_SWING])
+    slow = clock[FASTEST_SWING] * step * step < SLOW * SLOW * SWING * SWING
+    clock[UNTIL_LOOK] = RARELY if slow else 1.0
+
+
+@inner
 def _step(links, external, span, iterations, h, clock, pending, carried, w, q, qd, counts):
     """One step of h, in substeps; return a status, and the length of the last one: its momenta are in the rows.
 
@@ -1016,9 +1156,11 @@ def _step(links, external, span, iterations, h, clock, pending, carried, w, q, q
     """
     if clock[KNOWN_STEPS] == 0.0:
         start(links, span, h, clock, carried, w, q, qd)
-    left = h
+        static_pull(links, external, span, clock, w)
+    left, due = h, pull_is_due(clock)
     while True:
         substeps = max(substeps_of(span, left, w, carried.history[0]), time_substeps(h, left, clock, w))
+        substeps = max(substeps, pull_substeps(left, clock))
         clock[TRIED_ERROR] = UNKNOWN
         status, taken, projected = _substep(
             links, external, span, iterations, left / substeps, clock, pending, carried, w, q, counts
@@ -1029,6 +1171,9 @@ def _step(links, external, span, iterations, h, clock, pending, carried, w, q, q
         if v >= 0:
             return Status.NOT_FINITE + v, 0.0
         take_time_error(clock, w)
+        if due:
+            joint_impulses(links, span, taken, projected, w)
+            pull(links, span, h, 0.5 * (taken + clock[LENGTH]), clock, w)
         _finish_motion(links, span, taken, projected, clock, w, carried, q)
         pending = taken
         counts[SUBSTEPS] += 1

@@ -89,12 +89,17 @@ from limberjack.reduced.variational import (
     finish,
     first_diverged,
     incoming,
+    joint_impulses,
     keep_factored,
     known_bias,
     known_forces,
     largest_correction,
     predict,
+    pull,
+    pull_is_due,
+    pull_substeps,
     start,
+    static_pull,
     stiffer,
     substeps_of,
     substitute,
@@ -574,6 +579,28 @@ def _substep(
     return 0, h, True, gap
 
 
+@outlined
+def _pull(links, rows, span, k, step, h, projected, clock, w):
+    """Take note of the fastest swing of the links of block k in the last substep h of a step; see `pull`.
+
+    What rows exert on links is not borne by their joints. Contacts are left out: they press.
+    """
+    joint_impulses(links, span, h, projected, w)
+    table, constraint, duration = rows.table, rows.constraint, 0.5 * (h + clock[LENGTH])
+    for r in range(constraint.blocks[k, ROW], constraint.blocks[k, ROW_END]):
+        for slot in range(2):
+            pair = table.row_pair[r, slot]
+            if pair < 0:
+                continue
+            for end in range(2):
+                i = table.pair_link[pair, end]
+                if i >= 0:
+                    f = duration * constraint.multipliers[r] * (-1.0 if end == 0 else 1.0)
+                    for c in range(3):
+                        w.velocities[i, c] -= f * constraint.wrench[r, 6 * slot + 3 + c]
+    pull(links, span, step, duration, clock, w)
+
+
 @inner
 def _project_rows(links, rows, span, k, h, time, w, carried, q):
     """Close what a substep has left open of the rows of block k; return a status."""
@@ -595,7 +622,11 @@ def _step(
             _set_span(blocks, k, span)
             w = based_work(work, span[LINK] if contact is None else 0)
             start(links, span, h, carried.clock[k], carried, w, q, qd)
-    left, halved = h, counts[HALVED]
+            static_pull(links, external, span, carried.clock[k], w)
+    left, halved, due = h, counts[HALVED], False
+    for k in range(first, end):
+        if pull_is_due(carried.clock[k]):
+            due = True
     while True:
         if counts[HALVED] - halved > MOST_HALVED:
             iterations = 0
@@ -606,6 +637,7 @@ def _step(
             _set_span(blocks, k, span)
             substeps = max(substeps, substeps_of(span, left, work, carried.history[0]))
             substeps = max(substeps, time_substeps(h, left, carried.clock[k], work))
+            substeps = max(substeps, pull_substeps(left, carried.clock[k]))
             carried.clock[k, TRIED_ERROR] = UNKNOWN
         status, taken, projected, gap = _substep(
             links, external, rows, contact, blocks, first, end, span, iterations, left / substeps, time + h - left,
@@ -627,6 +659,8 @@ def _step(
             w, clock = based_work(work, span[LINK] if contact is None else 0), carried.clock[k]
             take_time_error(clock, w)
             _set_forces(rows, k, 0.5 * (taken + clock[LENGTH]) / taken)
+            if due:
+                _pull(links, rows, span, k, h, taken, projected, clock, w)
             finish(links, span, taken, projected, clock, w, carried, q)
         pushed = False
         if contact is not None:

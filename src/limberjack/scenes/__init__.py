@@ -37,7 +37,7 @@ from limberjack.scenes.loops import (
     n_four_bar,
     simple_pendulum,
 )
-from limberjack.scenes.machines import planetary, tread
+from limberjack.scenes.machines import differential, planetary, rolling_disc, steered_cart, tread
 from limberjack.scenes.mocap import Follow, mocap, tracking_error
 from limberjack.scenes.piles import arch, box_pile, card_house, column, dominoes, kapla_tower, newtons_cradle
 from limberjack.scenes.rings import rings
@@ -70,6 +70,7 @@ __all__ = [
     "column",
     "crowd",
     "describe",
+    "differential",
     "dominoes",
     "double_pendulum",
     "draggable_structure",
@@ -100,6 +101,7 @@ __all__ = [
     "random_tree",
     "ring_of_figures",
     "rings",
+    "rolling_disc",
     "scalable_puppet",
     "shaken_plate",
     "simple_pendulum",
@@ -107,6 +109,7 @@ __all__ = [
     "slider_chain",
     "spring_pendulum",
     "star",
+    "steered_cart",
     "tank",
     "tethered_pendulum",
     "tracking_error",

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 from typing import Any
 
 import numpy as np
@@ -38,10 +39,11 @@ def forward_dynamics(
     q, qd = array_of(q, (model.nq,), "q", model), array_of(qd, (model.nv,), "qd", model)
     tau = np.zeros(model.nv) if tau is None else array_of(tau, (model.nv,), "tau", model)
     forces = Forces(tau, model.arrays.drives, _wrenches(model, wrenches))
-    stepper = model.workspace.get("constrained")
+    key = "constrained", threading.get_ident()  # a stepper has scratch of its own: one per thread
+    stepper = model.workspace.get(key)
     if stepper is None:
         require_support(model, method_of("full"), ())
-        stepper = model.workspace["constrained"] = constrained_stepper(model)
+        stepper = model.workspace[key] = constrained_stepper(model)
     qdd, status = stepper.accelerations(q, qd, forces)
     if status:
         explained = stepper.explain(status, "this state")

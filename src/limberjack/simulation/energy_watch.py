@@ -46,7 +46,7 @@ if TYPE_CHECKING:
     from limberjack.model.proximity import Proximity
     from limberjack.simulation.simulation import Simulation
 
-__all__ = ["ALL_FORCES", "DIVERGED", "JOINT_FORCES", "TARGETS", "WARNING", "EnergyWatch"]
+__all__ = ["ALL_FORCES", "DIVERGED", "JOINT_FORCES", "TARGETS", "WARNING", "EnergyWatch", "without_motors"]
 
 # Kinetic energy above these multiples of the explained energy: a warning, an error.
 WARNING, DIVERGED = 10.0, 1000.0
@@ -219,15 +219,15 @@ class EnergyWatch:
         """Take note of a wrench that is added: its point, force and torque."""
         x, y, z, fx, fy, fz, tx, ty, tz = row
         self._edited = True
-        self._acting_force += abs(fx) + abs(fy) + abs(fz)
-        self._acting_torque += abs(tx) + abs(ty) + abs(tz)
-        if self._acting_force > self._force:
-            self._force = self._acting_force
-        if self._acting_torque > self._torque:
-            self._torque = self._acting_torque
-        lever = max(abs(x), abs(y), abs(z))
-        if lever > self._lever:
-            self._lever = lever
+        acting = self._acting_force = self._acting_force + abs(fx) + abs(fy) + abs(fz)
+        if acting > self._force:
+            self._force = acting
+        acting = self._acting_torque = self._acting_torque + abs(tx) + abs(ty) + abs(tz)
+        if acting > self._torque:
+            self._torque = acting
+        lever = self._lever
+        if not -lever <= x <= lever or not -lever <= y <= lever or not -lever <= z <= lever:
+            self._lever = max(lever, abs(x), abs(y), abs(z))
 
     def clear_wrenches(self) -> None:
         """Take note that no wrench acts."""
@@ -240,6 +240,17 @@ class EnergyWatch:
         if len(self._targets):
             self._path[row] += abs(target - self._targets[row])
             self._targets[row] = target
+
+    @property
+    def motor_path(self) -> tuple[np.ndarray, np.ndarray]:
+        """The targets of motors of single dofs that were noted last, and how far each has moved; empty without any."""
+        return self._targets, self._path
+
+    def note_joint_forces(self, size: float) -> None:
+        """Take note of joint forces by the sum of their squares; targets are in `motor_path` already."""
+        self._edited = True
+        if size > self._tau * self._tau:
+            self._tau = math.sqrt(size)
 
     def give(self, energy: float) -> None:
         """Allow for energy that a grip may add from now on [J]."""
@@ -335,7 +346,7 @@ class EnergyWatch:
         with np.errstate(all="ignore"):
             self._take_gains(sim.forces.drives)
             reading = self._read(sim)
-            elastic = sim._measures.elastic_energy(sim, _passive(sim.forces.drives))
+            elastic = sim._measures.elastic_energy(sim, without_motors(sim.forces.drives))
         links = sim.model.arrays.links
         weight = max(_EARTH, float(np.linalg.norm(links.gravity)))
         self._scale = weight * (self._mass * self._extent(sim.model) + float(links.armature.sum())) + abs(elastic)
@@ -407,7 +418,7 @@ class EnergyWatch:
         self.touched, self._edited = touched, edited
 
     def _read(self, sim: Simulation) -> _Reading:
-        kinetic, potential = sim._measures.energy_with(sim, _passive(sim.forces.drives))
+        kinetic, potential = sim._measures.energy_with(sim, without_motors(sim.forces.drives))
         q, qd = sim._stepper.q.copy(), sim._stepper.qd.copy()
         return _Reading(sim.time, kinetic, potential, q, qd, math.sqrt(_square(qd)))
 
@@ -571,7 +582,7 @@ def _summary(found: Excess) -> str:
     )
 
 
-def _passive(drives: Drives) -> Drives:
+def without_motors(drives: Drives) -> Drives:
     """Return drives without motors, whose work is estimated: their targets jump."""
     if not (drives.scalar[:, _KP].any() or drives.ball[:, _BALL_KP].any()):
         return drives

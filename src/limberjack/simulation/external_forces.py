@@ -29,6 +29,7 @@ if TYPE_CHECKING:
 __all__ = ["NO_TORQUE", "apply_impulse", "apply_wrench", "drive", "move", "three_numbers"]
 
 NO_TORQUE = (0.0, 0.0, 0.0)
+_FLOAT = np.dtype(np.float64)
 # Writes a row of a wrench; an assignment of NumPy takes three times as long.
 _NINE = struct.Struct("9d")
 
@@ -39,21 +40,21 @@ def apply_wrench(sim: Simulation, body: str, force: Any, torque: Any, point: Any
     b = model.body_index(body)
     fx, fy, fz = three_numbers(force, "force", model)
     tx, ty, tz = NO_TORQUE if torque is NO_TORQUE else three_numbers(torque, "torque", model)
-    links, (x, y, z) = sim._measures.coms.get(b) or _com(sim, b)
+    alone, (x, y, z) = sim._measures.coms.get(b) or _com(sim, b)
     if point is not None:
         x, y, z = _link_point(sim, b, point).tolist()
-    if links is None:
+    if alone is None:
         return
-    w = sim.forces.wrenches
-    row = (x, y, z, fx, fy, fz, tx, ty, tz)
+    w, row = sim.forces.wrenches, (x, y, z, fx, fy, fz, tx, ty, tz)
     if len(w.link) == 0:
         # forces set at every step: NumPy calls that can be spared cost more than a step of method adaptive
-        data: Any = np.empty((1, 9))
+        data: Any = alone.data
         _NINE.pack_into(data, 0, *row)
-        sim.forces.wrenches = Wrenches(links, data)
+        sim.forces.wrenches = alone
     else:
-        link = links[0]
-        for j in np.flatnonzero(w.link == link):
+        link = alone.link[0]
+        own = sim._control.own
+        for j in np.flatnonzero(w.link[own:] == link) + own:
             if w.data[j, 0] == x and w.data[j, 1] == y and w.data[j, 2] == z:
                 w.data[j, 3:] += row[3:]
                 break
@@ -111,8 +112,15 @@ def drive(sim: Simulation, joint: str, rate: float | None) -> None:
 def three_numbers(value: Any, what: str, model: Model) -> tuple[float, float, float]:
     """Return three finite numbers, or raise naming what is wrong with them."""
     kind: object = type(value)  # pyright: ignore[reportUnknownVariableType]
-    if kind is np.ndarray and value.dtype == np.float64 and value.shape == (3,):
-        value = value.tolist()
+    if kind is tuple and len(value) == 3:
+        x, y, z = value
+        # a sum that is finite has finite terms; three tests take three times as long
+        if type(x) is float and type(y) is float and type(z) is float and math.isfinite(x + y + z):
+            return x, y, z
+    if kind is np.ndarray and value.dtype is _FLOAT and value.shape == (3,):
+        value = x, y, z = value.tolist()
+        if math.isfinite(x + y + z):
+            return x, y, z
     elif kind is not tuple and kind is not list:
         value = array_of(value, (3,), what, model).tolist()
     if len(value) == 3:
@@ -127,10 +135,11 @@ def three_numbers(value: Any, what: str, model: Model) -> tuple[float, float, fl
     return x, y, z
 
 
-def _com(sim: Simulation, b: int) -> tuple[np.ndarray | None, tuple[float, float, float]]:
-    """Return the link of a body as an array of one, None for one fixed to the world, and the com in its frame."""
+def _com(sim: Simulation, b: int) -> tuple[Wrenches | None, tuple[float, float, float]]:
+    """Return room for a single wrench on a body, None for one fixed to the world, and the com in the link's frame."""
     link = sim.model.arrays.body_link[b : b + 1]
-    found = (link.copy() if link[0] >= 0 else None, tuple(_link_point(sim, b, None).tolist()))
+    alone = Wrenches(link.copy(), np.zeros((1, 9))) if link[0] >= 0 else None
+    found = (alone, tuple(_link_point(sim, b, None).tolist()))
     sim._measures.coms[b] = found
     return found
 

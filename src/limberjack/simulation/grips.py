@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+import struct
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -22,6 +23,8 @@ if TYPE_CHECKING:
 
 __all__ = ["GripHandle"]
 
+# Writes a target; an assignment of NumPy takes three times as long.
+_THREE = struct.Struct("3d")
 # Frequency of a grip: its point reaches the target in about a fifth of a second [rad/s].
 _PACE = 30.0
 # The largest force, as a multiple of the weight of the figure under earth's gravity.
@@ -59,15 +62,24 @@ class GripHandle:
             mass * _PACE**2,
             2.0 * mass * _PACE,
             most,
+            body=b,
         )
         require_verb(sim.method, "grab")
         sim.touch()
         sim._stepper = sim._stepper.grab(self._grip)
         sim._watch.forget()
 
+    @classmethod
+    def of(cls, sim: Simulation, grip: Grip) -> GripHandle:
+        """Return a handle of a grip that `sim` has."""
+        handle, offset = cls.__new__(cls), sim.model.arrays.body_offset[grip.body]
+        handle._sim, handle.body, handle._grip = sim, sim.model.body_names[grip.body], grip
+        handle._local = offset[:9].reshape(3, 3).T @ (grip.point - offset[9:])
+        return handle
+
     def _held(self) -> Grip:
-        if self._grip is None:
-            raise StateError(f'the grip on body "{self.body}" was released')
+        if self._grip is None or not any(grip is self._grip for grip in self._sim._stepper.held_grips()):
+            raise StateError(f'the grip on body "{self.body}" was released; `sim.grips` has those that act')
         return self._grip
 
     @property
@@ -92,7 +104,8 @@ class GripHandle:
         x, y, z = three_numbers(to, "to", model)
         u, v, w = grip.target.tolist()
         way = abs(x - u) + abs(y - v) + abs(z - w)
-        grip.target = np.array((x, y, z))
+        target: Any = grip.target
+        _THREE.pack_into(target, 0, x, y, z)
         before = grip.rotation
         if rotation is not None:
             offset = model.arrays.body_offset[model.body_index(self.body), :9].reshape(3, 3)
@@ -110,11 +123,11 @@ class GripHandle:
 
     def release(self) -> None:
         """Remove the grip; releasing twice does nothing."""
-        if self._grip is not None:
+        if self._grip is not None and any(grip is self._grip for grip in self._sim._stepper.held_grips()):
             self._sim._stepper = self._sim._stepper.release(self._grip)
             self._sim.touch()
             self._sim._watch.forget()
-            self._grip = None
+        self._grip = None
 
 
 def _figure_mass(sim: Simulation, link: int) -> float:

@@ -21,6 +21,7 @@ from limberjack.simulation.reactions import Reaction, joint_forces
 from limberjack.spatial.frames import compose, invert, matrix_from_quaternion
 
 if TYPE_CHECKING:
+    from limberjack.model.arrays import Drives
     from limberjack.simulation.simulation import Simulation
 
 __all__ = ["BodyHandle", "JointError", "JointHandle", "PointHandle", "loop_pose", "loops_error"]
@@ -157,11 +158,12 @@ class JointHandle:
             self._sim.touch()
         else:
             if self.info.nv == 1 and isinstance(value, float) and math.isfinite(value):
-                self._sim.forces.tau[self.info.v_start] = value  # at little cost, since it may be set at every step
+                self._sim._control.applied[self.info.v_start] = value
             else:
-                self._sim.forces.tau[self.info.v] = array_of(
+                self._sim._control.applied[self.info.v] = array_of(
                     np.atleast_1d(value), (self.info.nv,), f'tau of joint "{self.name}"', self._sim.model
                 )
+            self._sim._control.set_dof(self._sim, self.info.v_start, self.info.nv)
             self._sim._watch.touched |= JOINT_FORCES
             self._sim._stepper.joint_forces_changed(self.info.v_start, self.info.v_start + self.info.nv)
 
@@ -231,20 +233,21 @@ class JointHandle:
     def _motors(self) -> list[tuple[np.ndarray, int, int, int]]:
         """Return (table, row, first column, last column + 1) of the target of each of the joint's motors."""
         drives, known = self._sim.forces.drives, self._sim._measures.motors
-        if self.name not in known:
-            known[self.name] = self._find_motors(drives)
-        return [(getattr(drives, table), row, first, last) for table, row, first, last in known[self.name]]
+        found = known.get(self.name)
+        if found is None or found[0] is not drives:  # a snapshot brings other ones
+            found = known[self.name] = (drives, self._find_motors(drives))
+        return found[1]
 
-    def _find_motors(self, drives: Any) -> list[tuple[str, int, int, int]]:
-        """Return what `_motors` does, with names of tables: a snapshot brings other ones."""
-        found: list[tuple[int, tuple[str, int, int, int]]] = []
-        for indices, name, gains, first, last in (
-            (drives.indices, "scalar", 7, 9, 10),
-            (drives.ball_indices, "ball", 11, 13, 17),
+    def _find_motors(self, drives: Drives) -> list[tuple[np.ndarray, int, int, int]]:
+        """Return what `_motors` does."""
+        found: list[tuple[int, tuple[np.ndarray, int, int, int]]] = []
+        for indices, table, gains, first, last in (
+            (drives.indices, drives.scalar, 7, 9, 10),
+            (drives.ball_indices, drives.ball, 11, 13, 17),
         ):
             own = (indices[:, 1] >= self.info.v_start) & (indices[:, 1] < self.info.v_start + self.info.nv)
-            for row in np.flatnonzero(own & getattr(drives, name)[:, gains : gains + 2].any(axis=1)):
-                found.append((int(indices[row, 1]), (name, int(row), first, last)))
+            for row in np.flatnonzero(own & table[:, gains : gains + 2].any(axis=1)):
+                found.append((int(indices[row, 1]), (table, int(row), first, last)))
         if not found:
             raise ModelError(f'joint "{self.name}" has no motor; give one with motor=lj.Motor(kp=..., kd=...)')
         return [motor for _, motor in sorted(found, key=lambda entry: entry[0])]

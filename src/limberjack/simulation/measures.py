@@ -19,6 +19,7 @@ from limberjack.reduced.work import new_work
 
 if TYPE_CHECKING:
     from limberjack.collision.detect import Contact
+    from limberjack.reduced.forces import Wrenches
     from limberjack.simulation.reactions import JointForces
     from limberjack.simulation.simulation import Simulation
 
@@ -48,9 +49,9 @@ class Measures:
 
     Attributes:
         poses: positions and quaternions of the body frames; None = not known at this state.
-        coms: links as arrays of one, None for the world, and centres of mass in their frames, of the bodies for which
-            they were asked.
-        motors: the motors of joints for which they were asked, see `JointHandle`.
+        coms: of the bodies for which they were asked, room for a wrench that acts alone, None where the body is fixed
+            to the world, and the centre of mass in the frame of the link.
+        motors: the motors of joints for which they were asked, and the drives that they are of, see `JointHandle`.
         contacts: those of the last step, where the stepper no longer has them.
         joint_forces: what `reactions.joint_forces` found last, and for which state.
     """
@@ -58,8 +59,8 @@ class Measures:
     __slots__ = ("_loop_drives", "_work", "coms", "contacts", "joint_forces", "motors", "poses")
 
     def __init__(self) -> None:
-        self.coms: dict[int, tuple[np.ndarray | None, tuple[float, float, float]]] = {}
-        self.motors: dict[str, list[tuple[str, int, int, int]]] = {}
+        self.coms: dict[int, tuple[Wrenches | None, tuple[float, float, float]]] = {}
+        self.motors: dict[str, tuple[Drives, list[tuple[np.ndarray, int, int, int]]]] = {}
         self.poses: tuple[np.ndarray, np.ndarray] | None = None
         self.contacts: list[Contact] | None = None
         self.joint_forces: tuple[bytes, JointForces] | None = None
@@ -81,7 +82,7 @@ class Measures:
         found = sim._stepper.body_velocities()
         if found is not None:
             return found
-        a, (work, links, span) = sim.model.arrays, self._scratch(sim)
+        a, (work, links, span) = sim.model.arrays, self.scratch(sim)
         out = np.empty((sim.model.body_count, 6))
         q, qd = sim._stepper.q, sim._stepper.qd
         body_velocities(a.links, a.body_link, a.body_offset, a.body_com, span, q, qd, work, links, out)
@@ -95,7 +96,7 @@ class Measures:
         return self._tree_energy_and_momentum(sim, sim.forces.drives)
 
     def _tree_energy_and_momentum(self, sim: Simulation, drives: Drives) -> tuple[float, ...]:
-        a, (work, links, span) = sim.model.arrays, self._scratch(sim)
+        a, (work, links, span) = sim.model.arrays, self.scratch(sim)
         out = energies(a.links, drives, a.springs, span, sim._stepper.q, sim._stepper.qd, work, links)
         return (out[0], out[1] + a.fixed_potential + self._loop_energy(sim), *out[2:])
 
@@ -113,12 +114,13 @@ class Measures:
 
     def elastic_energy(self, sim: Simulation, drives: Drives) -> float:
         """Return the energy in springs between links and in `drives` of the joints, of those that close loops too."""
-        a, (work, links, span) = sim.model.arrays, self._scratch(sim)
+        a, (work, links, span) = sim.model.arrays, self.scratch(sim)
         weightless = a.links._replace(gravity=np.zeros(3))
         out = energies(weightless, drives, a.springs, span, sim._stepper.q, sim._stepper.qd, work, links)
         return float(out[1]) + self._loop_energy(sim)
 
-    def _scratch(self, sim: Simulation) -> tuple[Any, np.ndarray, np.ndarray]:
+    def scratch(self, sim: Simulation) -> tuple[Any, np.ndarray, np.ndarray]:
+        """Return work arrays of kernels: those of the tree, velocities of its links, and its span."""
         if self._work is None:
             a = sim.model.arrays
             self._work = new_work(a.links), np.zeros((len(a.links.parent), 6)), whole_span(a.links, a.drives)

@@ -23,8 +23,9 @@ from limberjack.model.model import Model
 from limberjack.model.proximity import Proximity
 from limberjack.reduced.dynamics import array_of
 from limberjack.reduced.forces import no_wrenches
-from limberjack.simulation import attachments, external_forces, snapshots
+from limberjack.simulation import attachments, external_forces, sensors, snapshots
 from limberjack.simulation.attachments import Attachment
+from limberjack.simulation.control import ActuatorHandle, Control
 from limberjack.simulation.energy_watch import ALL_FORCES, JOINT_FORCES, TARGETS, EnergyWatch
 from limberjack.simulation.grips import GripHandle
 from limberjack.simulation.handles import BodyHandle, JointError, JointHandle, PointHandle, loops_error
@@ -75,7 +76,7 @@ class Simulation:
     Args:
         model: the model.
         method: "full" or a method object such as `lj.Full(integrator="rk4")`.
-        dt: time step [s].
+        dt: time step [s]; None takes that of the model, or 1 ms where it has none.
         q: (nq,) start coordinates; `model.q0` when None.
         qd: (nv,) start velocities; `model.qd0` when None.
         ignore: features of the model to leave out although the method cannot honour them, e.g. ("limits",).
@@ -93,7 +94,9 @@ class Simulation:
         "__weakref__",
         "_clock",
         "_compiled",
+        "_control",
         "_measures",
+        "_start",
         "_stepper",
         "_uninterrupted",
         "_watch",
@@ -108,7 +111,7 @@ class Simulation:
         self,
         model: Model,
         method: Any = "full",
-        dt: float = 1e-3,
+        dt: float | None = None,
         *,
         q: Any = None,
         qd: Any = None,
@@ -125,15 +128,20 @@ class Simulation:
             raise StateError(f"ignore must name features, like ('limits',), got {ignore!r}")
         self.ignored = (ignore,) if isinstance(ignore, str) else tuple(ignore)
         require_support(model, self.method, self.ignored)
-        self._clock = _Clock(_checked_dt(dt))
+        self._clock = _Clock(_checked_dt((model.timestep or 1e-3) if dt is None else dt))
         self._stepper: Stepper = self.method.stepper(model, frozenset(self.ignored))
         drives = Drives(*(array.copy() for array in model.arrays.drives))
-        self.forces = Forces(np.zeros(model.nv), drives, no_wrenches())
+        self._control = Control(model)
+        tau = np.zeros(model.nv) if self._control.adds else self._control.applied
+        self.forces = Forces(tau, drives, self._control.model_wrenches())
         self._compiled = False
         self._uninterrupted = Uninterrupted()
         self._measures = Measures()
         self._watch = EnergyWatch(model, bool(energy_watch))
         self.recorded: Trajectory | None = None
+        self._start: Snapshot | None = None
+        if model.actuators:
+            self._control.set(self, np.zeros(len(model.actuators)))
         if q is not None:
             self.q = q
         if qd is not None:
@@ -214,11 +222,12 @@ class Simulation:
     @property
     def tau(self) -> np.ndarray:
         """(nv,) joint forces applied until changed: a read-only copy; assign to set."""
-        return _view(self.forces.tau)
+        return _view(self._control.applied)
 
     @tau.setter
     def tau(self, value: Any) -> None:
-        self.forces.tau[:] = array_of(value, (self.model.nv,), "tau", self.model)
+        self._control.applied[:] = array_of(value, (self.model.nv,), "tau", self.model)
+        self._control.set_tau(self)
         self._watch.touched |= JOINT_FORCES
         self._stepper.joint_forces_changed(0, self.model.nv)
 
@@ -237,6 +246,31 @@ class Simulation:
         aim_drives(self.forces.drives, q, qd)
         self._watch.touched |= TARGETS
         self._stepper.joint_forces_changed(0, self.model.nv)
+
+    @property
+    def control(self) -> np.ndarray:
+        """(actuators,) controls by `model.actuator_names`: a read-only copy; assign all, or {name: control}, to set.
+
+        They act until changed. Values beyond the range of a control are cut where they act, not here.
+        """
+        return _view(self._control.values)
+
+    @control.setter
+    def control(self, value: Any) -> None:
+        self._control.set(self, value)
+
+    def actuator(self, name: str) -> ActuatorHandle:
+        """Return the handle of an actuator."""
+        return ActuatorHandle(self, name)
+
+    @property
+    def sensors(self) -> np.ndarray:
+        """Values of all sensors at the present state, one after the other by `model.sensor_names`."""
+        return sensors.read_all(self)
+
+    def sensor(self, name: str) -> Any:
+        """Return the value of a sensor at the present state: a float, or an array."""
+        return sensors.read_one(self, name)
 
     @property
     def positions(self) -> np.ndarray:
@@ -317,14 +351,17 @@ class Simulation:
 
     def step(self, n: int = 1) -> None:
         """Take n steps; Ctrl-C stops between steps and keeps the state."""
+        clock, watch = self._clock, self._watch
+        alone = type(n) is int and n == 1 and self._stepper.in_one_call
+        if alone and clock.steps + 1 < watch.next and not watch.touched and self._step_alone():
+            return
         if (type(n) is not int and not isinstance(n, (int, np.integer))) or n < 0:
             raise StateError(f"n must be a whole number >= 0, got {n!r}")
-        left, clock = int(n), self._clock
+        left = int(n)
         if not self._compiled:
             # Compiling takes long and may be interrupted; the steps themselves are counted and taken together.
             self._stepper.advance(0, clock.dt, self.forces, clock.time)
             self._compiled = True
-        watch = self._watch
         if watch.touched:
             watch.note_forces(self.forces)
         if watch.pending and (clock.steps >= watch.next or (left >= watch.period and watch.on)):
@@ -334,9 +371,7 @@ class Simulation:
             begin = wall.perf_counter() if n > 1 else 0.0
             status = self._advance(count)
             if status:
-                failure = self._failure(status)
-                error = watch.diverged(self) if watch.on and isinstance(failure, Diverged) else None
-                raise failure if error is None else error
+                raise self._failed(status)
             left -= count
             if n > 1:  # a single step teaches nothing, and loops of single steps are the most frequent
                 spent = wall.perf_counter() - begin
@@ -348,14 +383,54 @@ class Simulation:
                 if error is not None:
                     raise error
 
+    def _step_alone(self) -> bool:
+        """Take a single step by one compiled call, the most frequent way to step; return False where there is none."""
+        clock, stepper, measures = self._clock, self._stepper, self._measures
+        steps, counted = clock.steps, stepper.steps_counted()
+        try:
+            time = clock.base_time + (steps - clock.base_steps) * clock.dt
+            found = stepper.advance_in_one_call(1, clock.dt, self.forces, time)
+            if found is None:
+                return False
+            measures.poses = measures.contacts = None
+            taken, status = found
+            clock.steps = steps + taken
+        except KeyboardInterrupt:  # deferring it, as `_advance` does, takes longer than a few joints of the step
+            measures.poses = measures.contacts = None
+            clock.steps = steps + stepper.steps_counted() - counted
+            raise
+        if status:
+            raise self._failed(status)
+        return True
+
+    def _failed(self, status: int) -> LimberjackError:
+        """Return the error of a step that failed."""
+        failure, watch = self._failure(status), self._watch
+        error = watch.diverged(self) if watch.on and isinstance(failure, Diverged) else None
+        return failure if error is None else error
+
     def _advance(self, count: int) -> int:
         """Take up to `count` steps in one call of the method and count them; return its status."""
         clock = self._clock
         with self._uninterrupted:
-            taken, status = self._stepper.advance(count, clock.dt, self.forces, clock.time)
-            clock.steps += int(taken)
+            if not self._control.coupled:
+                taken, status = self._stepper.advance(count, clock.dt, self.forces, clock.time)
+                clock.steps += int(taken)
+            else:
+                status = self._advance_coupled(count)
             self._measures.poses = self._measures.contacts = None
         return int(status)
+
+    def _advance_coupled(self, count: int) -> int:
+        """Take up to `count` steps, each with the forces of coupled actuators and tendons at its beginning."""
+        clock = self._clock
+        for _ in range(count):
+            self._control.update(self)
+            taken, status = self._stepper.advance(1, clock.dt, self.forces, clock.time)
+            clock.steps += int(taken)
+            if status:
+                return int(status)
+        return 0
 
     def run(
         self,
@@ -414,7 +489,7 @@ class Simulation:
 
     def clear_wrenches(self) -> None:
         """Remove all wrenches."""
-        self.forces.wrenches = _NO_WRENCHES
+        self.forces.wrenches = self._control.model_wrenches() if self._control.own else _NO_WRENCHES
         self._watch.clear_wrenches()
         self._stepper.wrenches_changed()
 
@@ -441,6 +516,11 @@ class Simulation:
             strength: largest force along each axis [N]; None = 50 times the weight of the body's figure.
         """
         return GripHandle(self, body, point, strength=strength)
+
+    @property
+    def grips(self) -> tuple[GripHandle, ...]:
+        """The grips that act, oldest first; after `lj.resume` those of the saved simulation."""
+        return tuple(GripHandle.of(self, grip) for grip in self._stepper.held_grips())
 
     def move(self, body: str, position: Any, rotation: Any = None) -> None:
         """Prescribe the pose of a body, whatever forces act on it, until moved again; None frees it.
@@ -578,6 +658,32 @@ class Simulation:
         return self._stepper.cluster_roots()
 
     # Snapshots
+
+    def reset(self, keyframe: str | None = None, seed: int | None = None) -> None:
+        """Go back to the start, without forces, controls, grips and contacts, and to time 0.
+
+        Args:
+            keyframe: name of a keyframe of the model, whose state and controls are taken; None is the start state.
+            seed: displaces each dof, and changes its velocity, by a number from -0.01 to 0.01 [rad, m, rad/s or m/s] of
+                the random sequence with this seed, within the limits of joints; None does not.
+        """
+        if self._start is None:
+            fresh = Simulation(self.model, self.method, self.dt, ignore=self.ignored, energy_watch=False)
+            self._start = fresh.snapshot()
+        self.restore(replace(self._start, dt=self.dt))
+        found = None
+        if keyframe is not None:
+            if keyframe not in self.model.keyframes:
+                raise UnknownName("keyframe", keyframe, f'model "{self.model.name}"', self.model.keyframes)
+            found = self.model.keyframes[keyframe]
+        if found is not None or seed is not None:
+            q = np.array(self.model.q0 if found is None else found.q)
+            qd = np.array(self.model.qd0 if found is None else found.qd)
+            if seed is not None:
+                snapshots.displace(self.model, np.random.default_rng(seed), q, qd)
+            self.q, self.qd = q, qd
+        if found is not None and found.control:
+            self.control = found.control
 
     def snapshot(self) -> Snapshot:
         """Return everything that feeds the next step."""

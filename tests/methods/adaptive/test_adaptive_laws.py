@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 from tests.methods.adaptive.adaptive_scenes import Beside, chain, figures_of, forest, joints_of, simulation, star
+from tests.methods.full.test_variational import energies, heavy_chain
 from tests.methods.scenes import floating, hanging, tied
 from tests.model.test_model import FEATURES
 from tests.naive import adaptive as twin
@@ -445,3 +446,12 @@ def test_implicit_springs_between_rigid_clusters():
     assert np.array_equal(whole.q, all_joints.q)
     # dampers and implicit springs only take energy
     assert few.energy().total < start and np.abs(few.q - model.q0).max() > 0.1
+
+
+@pytest.mark.parametrize("budget", [5, 20])
+@pytest.mark.parametrize(("tip", "dt"), [(50.0, 1 / 60), (500.0, 1 / 240)])
+def test_heavy_tips_gain_no_energy(budget, tip, dt):
+    """A light chain with a heavy tip gains less than 1 % of its kinetic energy, whichever joints become active."""
+    sim = lj.Simulation(heavy_chain(50, "ball", tip), lj.Adaptive(budget=budget), dt=dt)
+    change, kinetic = energies(sim, 6.0)
+    assert change.max() < 0.01 * kinetic

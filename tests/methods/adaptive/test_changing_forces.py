@@ -137,6 +137,21 @@ def test_a_weaker_force_opens_them_when_it_has_acted_for_long_enough():
     assert found[0] == found[1]
 
 
+def test_slight_changes_leave_the_region_to_the_metric():
+    """A small force that swings at every step changes no more joints than none: it opens none of those above it."""
+    changes = []
+    for size in (0.0, 1e-3):
+        sim = lj.Simulation(lj.scenes.long_chain(links=100, damping=0.5), lj.Adaptive(budget=10), dt=1e-3)
+        sim.step(200)
+        before = sim.stats["changes"]
+        for k in range(200):
+            sim.clear_wrenches()
+            sim.apply_wrench(sim.model.body_names[-1], force=(size * np.sin(0.1 * k), 0.0, 0.0))
+            sim.step()
+        changes.append(sim.stats["changes"] - before)
+    assert changes[1] == changes[0]
+
+
 def test_a_target_that_jumps_opens_its_joint():
     """A motor whose target jumps pulls its rigid joint into the region within the step."""
     model = driven_chain(24)

@@ -7,6 +7,7 @@ import pytest
 from tests.methods.test_golden import figure
 
 import limberjack as lj
+from limberjack.spatial.frames import matrix_from_quaternion
 
 INTEGRATORS = ("variational", "projected")
 
@@ -25,6 +26,27 @@ def chain(links: int, *, horizontal: bool = False, kind: str = "hinge", damping:
             bent = (-1.5 if k == 0 else 0.0) if horizontal else float(rng.normal(0.0, 0.2))
             axis = (0.0, 1.0, 0.0) if horizontal or k % 2 else (1.0, 0.0, 0.0)
             builder.add_joint_hinge(f"j{k}", parent, f"b{k}", axis=axis, position=at, start=bent, damping=damping)
+    return builder.build()
+
+
+def heavy_chain(links: int, kind: str, tip: float, start: float = 1.2) -> lj.Model:
+    """Return a straight chain of rods of 0.1 m and 50 g whose last has another mass, let go at an angle.
+
+    Axes of kind "hinge" alternate, those of "planar" do not.
+    """
+    builder = lj.Builder("heavy chain")
+    for k in range(links):
+        mass = tip if k == links - 1 else 0.05
+        inertia = np.array((1.0, 1.0, 0.1)) * mass * 1e-2 / 12
+        builder.add_body(f"b{k}", mass=mass, com=(0.0, 0.0, -0.05), inertia=inertia)
+        parent, at = ("world", (0.0, 0.0, 0.0)) if k == 0 else (f"b{k - 1}", (0.0, 0.0, -0.1))
+        half = 0.5 * start if k == 0 else 0.0
+        if kind == "ball":
+            turned = (np.cos(half), 0.0, -np.sin(half), 0.0)
+            builder.add_joint_ball(f"j{k}", parent, f"b{k}", position=at, start=turned)
+        else:
+            axis = (1.0, 0.0, 0.0) if k % 2 and kind == "hinge" else (0.0, 1.0, 0.0)
+            builder.add_joint_hinge(f"j{k}", parent, f"b{k}", axis=axis, position=at, start=-2.0 * half)
     return builder.build()
 
 
@@ -247,3 +269,53 @@ def test_substeps_are_its_own(integrator):
     """The step chooses its substeps itself, and says so where others are asked for."""
     with pytest.raises(lj.StateError, match="substeps"):
         lj.Full(integrator=integrator, substeps=2)
+
+
+@pytest.mark.parametrize(("kind", "most"), [("planar", 1.2), ("hinge", 2.4)])
+def test_substeps_follow_the_tension(kind, most):
+    """A chain at rest takes the substeps that its fastest swing, from mass matrix and weight, asks for, and few more.
+
+    Where axes alternate, two links turn as one: the bound by the inertia of one is twice as fast.
+    """
+    model = heavy_chain(12, kind, 100.0, start=0.0)
+    dt, nv = 1 / 60, model.nv
+    still, stiffness = np.zeros(nv), np.zeros((nv, nv))
+    for k in range(nv):
+        bent = 1e-6 * np.eye(nv)[k]
+        ahead, back = (lj.inverse_dynamics(model, q, still, still) for q in (bent, -bent))
+        stiffness[:, k] = (ahead - back) / 2e-6
+    fastest = np.sqrt(np.linalg.eigvals(np.linalg.solve(lj.mass_matrix(model, still), stiffness)).real.max())
+    for integrator in INTEGRATORS:
+        sim = lj.Simulation(model, lj.Full(integrator=integrator), dt=dt)
+        sim.step(1)
+        sim.step(1)
+        assert fastest * dt > 4.0  # beyond the limit of stability
+        assert fastest * dt <= sim.stats["substeps"] <= most * fastest * dt + 1.0
+
+
+@pytest.mark.parametrize("kind", ["hinge", "ball"])
+@pytest.mark.parametrize(("ratio", "dt"), [(1e3, 1 / 60), (1e4, 1 / 240), (1e6, 1 / 240)])
+def test_heavy_tips_gain_no_energy(kind, ratio, dt):
+    """A light chain that swings with a tip of up to a million times a link's mass keeps its energy to 0.1 %."""
+    sim = lj.Simulation(heavy_chain(40, kind, 0.05 * ratio), "full", dt=dt)
+    change, kinetic = energies(sim, 1.0)
+    assert np.abs(change).max() < 1e-3 * kinetic
+
+
+def test_a_rope_under_strong_pull_gains_no_energy():
+    """A rope of 50 g links pulled at its end by 3 kN moves on with no more energy than the pull has given."""
+    sim = lj.Simulation(heavy_chain(40, "ball", 0.05), "full", dt=1 / 240)
+    sim.step(0)
+
+    def energy() -> float:
+        tip = sim.body("b39")
+        com = tip.position + matrix_from_quaternion(tip.rotation) @ (0.0, 0.0, -0.05)
+        return sim.energy().total - float(force @ com)
+
+    force = np.array([3000.0, 0.0, 0.0])
+    sim.apply_wrench("b39", force=force)
+    start, most, kinetic = energy(), 0.0, 0.0
+    for _ in range(60):
+        sim.step(4)
+        most, kinetic = max(most, energy() - start), max(kinetic, sim.energy().kinetic)
+    assert kinetic > 100.0 and most < 0.01 * kinetic

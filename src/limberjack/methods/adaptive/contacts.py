@@ -785,4 +785,7 @@ def _by_bodies(filters: Filters, shapes: Shapes, bodies: int) -> Filters:
     table = np.array(sorted(pairs), np.int64).reshape(-1, 2)
     start = np.searchsorted(table[:, 0], np.arange(bodies + 2)).astype(np.int64)
     none = np.zeros(0, np.int64)
-    return Filters(np.zeros_like(filters.joined_start), none, start, np.ascontiguousarray(table[:, 1]))
+    table = np.ascontiguousarray(table[:, 1])
+    return filters._replace(
+        joined_start=np.zeros_like(filters.joined_start), joined=none, apart_start=start, apart=table
+    )

@@ -5,8 +5,8 @@ follow from eqs. (2) and (8), bottom up, in place of the stored columns.
 
 Between updates a changed force acts from the next step on, as a force on the hybrid body. Where it acts within a rigid
 node nothing else happens at once: the constant columns above a rigid joint are computed again by the next update, which
-activates the nodes above the links concerned. That update comes before its time if the change would by then have made
-too large a velocity.
+includes them in the accelerations that it chooses by. That update comes before its time if the change would by then
+have made too large a velocity, and then activates the nodes above the links concerned.
 
 Redon, Galoppo, Lin 2005, sections 4.1 and 6.2.
 """
@@ -32,6 +32,7 @@ from limberjack.methods.adaptive.layout import (
     JOINT_FORCE,
     LAST_TRANSIENT,
     PUSHED,
+    SLIGHT_FORCE,
     STALE,
     STAMP,
     VISITED,
@@ -240,14 +241,18 @@ def _ask_for_update(links, table, i, acceleration, until, h, g):
 
     Args:
         until: steps until the next update.
+
+    Returns:
+        what the edit is: FORCE then, else SLIGHT_FORCE.
     """
     x, y, z = links.gravity[0], links.gravity[1], links.gravity[2]
     most = max(_SPEED, _STEPS * h * math.sqrt(x * x + y * y + z * z))
     if acceleration * h * until <= most:
-        return
+        return SLIGHT_FORCE
     steps = int(most / (acceleration * h))
     g.counts[EARLY] = steps if g.counts[EARLY] < 0 else min(g.counts[EARLY], steps)
     g.wanted[table[i, TREE_INDEX]] = 1
+    return FORCE
 
 
 @inner
@@ -346,8 +351,8 @@ def _set_rigid_joint(links, drives, co, link_map, i, until, h, reach, still, kno
         g.stale_nodes[g.counts[STALE]] = node
         g.counts[STALE] += 1
         node = table[node, UP]
-    _edit(i, FORCE | JOINT_FORCE, g)
-    _ask_for_update(links, table, i, change * _joint_response(links, co.numbers, i), until, h, g)
+    what = _ask_for_update(links, table, i, change * _joint_response(links, co.numbers, i), until, h, g)
+    _edit(i, what | JOINT_FORCE, g)
 
 
 @outlined
@@ -381,7 +386,7 @@ def take_joint_forces(
             continue
         _set_active_joint(links, drives, link_map, i, tau, turns.span, turns.group[co.table[i, TREE_INDEX]], body)
         if not g.active_region[co.table[i, UP]]:
-            _edit(i, FORCE, g)
+            _edit(i, SLIGHT_FORCE, g)
 
 
 @inner
@@ -433,8 +438,7 @@ def _wrench_changed(links, table, c, a, i, known, until, h, g):
     if link < 0 or g.active_region[table[link, UP]]:
         return
     j = _find(a, i, known, len(known.link))
-    _edit(link, FORCE, g)
-    _ask_for_update(links, table, link, _wrench_acceleration(links, c, a, i, known, j), until, h, g)
+    _edit(link, _ask_for_update(links, table, link, _wrench_acceleration(links, c, a, i, known, j), until, h, g), g)
 
 
 @outlined

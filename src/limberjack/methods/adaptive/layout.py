@@ -54,8 +54,9 @@ HORIZON, REST, AHEAD, CREDIT, DOUBLING, HORIZONS = range(6)
 JOINT_TRUST, NODE_TRUST, OWN_PART, EXPECTED, TRUST = range(5)
 
 MOST_CACHED = 4096
-# What was edited of a link: a force on it or on its joint, the force of its rigid joint, the velocity of its joint.
-FORCE, JOINT_FORCE, VELOCITY = 1, 2, 4
+# What was edited of a link: a force on it or on its joint, so that the nodes above are to be active; the force of its
+# rigid joint; the velocity of its joint; a force that is left to the metric.
+FORCE, JOINT_FORCE, VELOCITY, SLIGHT_FORCE = 1, 2, 4, 8
 # On average a group has at least so many trees: they share a budget.
 TREES_PER_GROUP = 4
 # Where there are trees enough, so many groups take their turn together: as many threads can update them.
@@ -112,7 +113,7 @@ class Regions(NamedTuple):
     velocity_metric: np.ndarray  # (m,) of nodes of the transient region
     qdd: np.ndarray  # (nv,)
     edited: np.ndarray  # (n,) links edited from outside
-    edit: np.ndarray  # (n,) uint8, what was edited of each link: FORCE, JOINT_FORCE, VELOCITY
+    edit: np.ndarray  # (n,) uint8, what was edited of each link: FORCE, JOINT_FORCE, VELOCITY, SLIGHT_FORCE
     due: np.ndarray  # (trees,) uint8, the trees of this update
     wanted: np.ndarray  # (trees,) uint8, those that changed forces ask an early update for
     stale_nodes: np.ndarray  # (m,) nodes whose coefficients are old because a force changed

@@ -190,6 +190,7 @@ class _Part(NamedTuple):
 class AdaptiveStepper(Stepper):
     """The running side of `Adaptive`."""
 
+    in_one_call = True
     # How many update periods ahead velocities are taken with a budget alone.
     _periods_ahead = 4
 
@@ -231,8 +232,12 @@ class AdaptiveStepper(Stepper):
         self._wrenches: Wrenches = no_wrenches()
         self._call: Any = adaptive_steps
         self._bound: Bound | None = None
-        # dt, room for wrenches, substeps and whether springs are implicit, while nothing but forces is set; None = look
-        self._ready: tuple[float, int, int, bool] | None = None
+        # dt, room for wrenches, substeps, whether springs are implicit, and the user's joint forces and drives, while
+        # nothing but forces is set; None = look
+        self._ready: tuple[float, int, int, bool, np.ndarray, Drives] | None = None
+        self._given: tuple[np.ndarray, Drives] | None = None
+        counts: Any = self._engine.regions.counts
+        self._counter = memoryview(counts)  # of which numbers are read three times as fast
         self._body, self._trial = new_hybrid_body(model, 0), new_hybrid_body(model, 0)
         self._pull, self._aside = springs, new_spring_work(links, a.springs)
         self._dirty, self._dt = True, 0.0
@@ -306,17 +311,9 @@ class AdaptiveStepper(Stepper):
 
     def advance(self, n: int, dt: float, forces: Forces, time: float = 0.0) -> tuple[int, int]:
         """Take up to n steps; see `Stepper`."""
-        ready = self._ready
-        if ready is not None and ready[0] == dt and n > 0 and not self._dirty:
-            # a call from Python for each step: every function on the way costs as much as a joint of the step
-            todo, self._todo = self._todo, 0
-            if not todo & WRENCH_LIST or len(forces.wrenches.link) <= ready[1]:
-                taken, status = self._call(
-                    self._bound, n, self._code, ready[2], dt, ready[3], forces.tau, forces.drives, forces.wrenches,
-                    self._first, self._last, todo | COUNT_ANEW,
-                )  # fmt: skip
-                return taken, self._model_status(status) if status else 0
-            self._todo = todo
+        found = self.advance_in_one_call(n, dt, forces, time)
+        if found is not None:
+            return found
         if self._options.milliseconds is None or n == 0:
             return self._steps_of(n, dt, forces, time)
         taken, period = 0, self._options.update_every
@@ -330,6 +327,28 @@ class AdaptiveStepper(Stepper):
             if self._timed >= period:
                 self._keep_time(self._options.milliseconds)
         return taken, 0
+
+    def advance_in_one_call(self, n: int, dt: float, forces: Forces, time: float) -> tuple[int, int] | None:
+        """Take up to n steps by one compiled call, if nothing but forces was set; see `Stepper`."""
+        # a call from Python for each step: every function on the way costs as much as a joint of the step
+        ready = self._ready
+        if (
+            ready is None or ready[0] != dt or self._dirty or n <= 0
+            or forces.tau is not ready[4] or forces.drives is not ready[5]
+        ):  # fmt: skip
+            return None
+        todo, wrenches = self._todo, forces.wrenches
+        if todo & WRENCH_LIST and len(wrenches.link) > ready[1]:
+            return None
+        taken, status = self._call(
+            self._bound, n, self._code, ready[2], dt, ready[3], wrenches, self._first, self._last, todo | COUNT_ANEW
+        )
+        self._todo = 0  # not before: the call may have been interrupted, and forces that were taken are not taken again
+        return (taken, self._model_status(status)) if status else (taken, 0)
+
+    def steps_counted(self) -> int:
+        """Return the number of steps that compiled calls have taken; see `Stepper`."""
+        return self._counter[rg.TAKEN]
 
     def _keep_time(self, milliseconds: float) -> None:
         """Widen the tolerance if the last steps took longer than they may, narrow it if they took much less."""
@@ -361,7 +380,8 @@ class AdaptiveStepper(Stepper):
         if not self._functions:
             found = self._advance(n, dt, self._force_tasks(forces) | COUNT_ANEW, forces)
             if not self._parts and self._options.milliseconds is None:
-                self._ready = dt, len(self._wrenches.link), 2 if self._code == RK4 else 1, self._stiff_at(dt)
+                code = 2 if self._code == RK4 else 1
+                self._ready = dt, len(self._wrenches.link), code, self._stiff_at(dt), forces.tau, forces.drives
             return found
         self._engine.counts[:] = 0
         if self._todo:
@@ -401,11 +421,11 @@ class AdaptiveStepper(Stepper):
     def _advance(self, n: int, dt: float, todo: int = 0, forces: Forces | None = None) -> tuple[int, int]:
         if self._parts and n > 0:
             return self._advance_parts(n, dt, todo, forces)
+        if forces is not None:
+            self._given = forces.tau, forces.drives
         taken, status = self._call(
             self._arguments(), n, self._code, 2 if self._code == RK4 else 1, dt, self._stiff_at(dt),
-            self._engine.tau if forces is None else forces.tau,
-            self._drives if forces is None else forces.drives, self._wrenches if forces is None else forces.wrenches,
-            self._first, self._last, todo,
+            self._wrenches if forces is None else forces.wrenches, self._first, self._last, todo,
         )  # fmt: skip
         if self._call is adaptive_steps:
             self._call = entry(adaptive_steps)
@@ -464,7 +484,7 @@ class AdaptiveStepper(Stepper):
             arguments = Arguments(
                 a.links, self._drives, a.springs, self._wrenches, self._stale,
                 part.engine._replace(known=e.known, turns=turns), trial, self._pull,
-                self._aside, part.body._replace(wrenches=self._body.wrenches), self.q, self._qd,
+                self._aside, part.body._replace(wrenches=self._body.wrenches), self.q, self._qd, e.tau, self._drives,
             )  # fmt: skip
             bounds.append(Bound(arguments))
         self._part_bounds = bounds
@@ -517,26 +537,28 @@ class AdaptiveStepper(Stepper):
         return done, status
 
     def _run_part(self, k: int, m: int, dt: float, task: int) -> tuple[int, int]:
-        part, e = self._parts[k], self._engine
+        part = self._parts[k]
         return self._call(
-            self._part_bounds[k], m, self._code, 2 if self._code == RK4 else 1, dt, self._stiff_at(dt), e.tau,
-            self._drives, self._wrenches, part.first, part.last, task,
+            self._part_bounds[k], m, self._code, 2 if self._code == RK4 else 1, dt, self._stiff_at(dt),
+            self._wrenches, part.first, part.last, task,
         )  # fmt: skip
 
     def _arguments(self) -> Bound:
         """Return the arguments of the kernel, stored anew if one of them is another object than at the last call."""
+        tau, drives = (self._engine.tau, self._drives) if self._given is None else self._given
         if self._bound is not None:
             b = self._bound.arguments
             if (
                 b.wrenches is self._wrenches and b.body is self._body and b.engine is self._engine
                 and b.transient_body is self._trial and b.drives is self._drives and b.q is self.q
+                and b.new_tau is tau and b.new_drives is drives
             ):  # fmt: skip
                 return self._bound
         a = self._model.arrays
         self._bound = Bound(
             Arguments(
                 a.links, self._drives, a.springs, self._wrenches, self._stale, self._engine, self._trial, self._pull,
-                self._aside, self._body, self.q, self._qd,
+                self._aside, self._body, self.q, self._qd, tau, drives,
             )
         )  # fmt: skip
         return self._bound

@@ -53,6 +53,7 @@ from limberjack.methods.adaptive.layout import (
     EPOCH,
     ERROR,
     EXPECTED,
+    FORCE,
     GROUP_ENTERED,
     GROUP_LEFT,
     GROUP_POPPED,
@@ -70,6 +71,7 @@ from limberjack.methods.adaptive.layout import (
     REFRESHED,
     REMOVED,
     REMOVED_ALL,
+    SLIGHT_FORCE,
     SLOTS,
     SPARE_JOINTS,
     STALE,
@@ -156,16 +158,18 @@ def _refresh_columns(links, drives, link_map, co, mass, cached, stale, h, q, sti
 
 
 @inner
-def _activate_edited(table, g):
-    """Make the nodes above links edited from outside active.
+def _activate_edited(table, horizon, g):
+    """Make the nodes above links edited from outside active; return whether the hybrid body is another one then.
 
-    Where forces act on more links than there are active joints, the metric chooses among them.
+    Where forces act on more links than there are active joints, the metric chooses among them, as it does with a
+    horizon among those on which forces changed slightly.
     """
-    count = g.counts[COUNT]
+    count, moved, forces = g.counts[COUNT], False, FORCE if horizon > 0.0 else FORCE | SLIGHT_FORCE
     all_pushed = g.counts[PUSHED] <= max(count, _FEW)
     for j in range(g.counts[EDITED]):
         i = g.edited[j]
-        node = table[i, UP] if all_pushed or g.edit[i] & VELOCITY else -1
+        moved = moved or g.edit[i] & VELOCITY > 0
+        node = table[i, UP] if g.edit[i] & VELOCITY or (all_pushed and g.edit[i] & forces) else -1
         g.edit[i] = 0
         while node >= 0 and not g.active_region[node]:
             g.active_region[node] = 1
@@ -175,9 +179,12 @@ def _activate_edited(table, g):
             count += 1
             node = table[node, UP]
     g.counts[EDITED] = g.counts[PUSHED] = 0
+    if count == g.counts[COUNT] and not moved:
+        return False
     g.counts[CHECK] = 1
     g.counts[COUNT] = count
     sort_nodes(count, g.no_keys, g.active_nodes, g.queue)
+    return True
 
 
 @inner
@@ -298,6 +305,9 @@ def update(
         link_map, transient_map: where links are in `body` and in `transient_body`.
         transient_body, transient_springs: the transient hybrid body, and the scratch of its springs.
         shown_q, shown_qd: copies of q and qd for the user, updated for joints that leave the region.
+
+    Returns:
+        whether the hybrid body is another one, or moves on from other velocities.
     """
     table, c, mass, horizon = co.table, co.numbers, limits.mass[0] > 0, limits.horizon[HORIZON]
     elapsed = 0.0
@@ -313,8 +323,8 @@ def update(
     if g.counts[CACHED] > min(len(table) // 2, MOST_CACHED) // 2:  # here and not in the middle of an update
         g.counts[CACHED] = 0
         g.counts[EPOCH] += 1
-    if g.counts[EDITED] > 0:
-        _activate_edited(table, g)
+    edited = g.counts[EDITED] > 0 and _activate_edited(table, horizon, g)
+    if edited:
         at = g.counts[COUNT]
         condense(
             links,
@@ -357,7 +367,7 @@ def update(
             g.transient_region[g.transient_nodes[j]] = 0
         g.numbers[VELOCITY_ERROR] = 0.0
         g.counts[VISITED] += count
-        return
+        return edited
     g.counts[CHECK] = 0
     if new > 0:
         sort_nodes(count, g.no_keys, g.transient_nodes, g.queue)
@@ -408,7 +418,7 @@ def update(
     if entered + left == 0:
         for j in range(count):
             g.transient_region[g.transient_nodes[j]] = 0
-        return
+        return edited
     if horizon > 0.0:
         pass_on_missed(table, c, count, g)
     at = 0
@@ -431,6 +441,7 @@ def update(
         link_map, body,
     )  # fmt: skip
     lay_sweep(table, g.active_region, link_map.sorted, link_map.node, at, g.slot, g.joints)
+    return True
 
 
 @inner
@@ -503,7 +514,7 @@ def _take_group(table, wrenches, group, turns, g):
 
 
 @inner
-def _keep_group(group, edited, turns, g):
+def _keep_group(group, changed, turns, g):
     """Store the active nodes of a group that was updated, and what the update did."""
     first = turns.node_first[group]
     for j in range(g.counts[COUNT]):
@@ -515,7 +526,7 @@ def _keep_group(group, edited, turns, g):
     measured[group, GROUP_REMOVED], measured[group, GROUP_TOTAL] = g.numbers[REMOVED], g.numbers[TOTAL]
     measured[group, GROUP_VELOCITY_ERROR], turns.error[group] = g.numbers[VELOCITY_ERROR], g.numbers[ERROR]
     turns.check[group] = g.counts[CHECK]
-    turns.changed[group] = edited or g.counts[ENTERED] + g.counts[LEFT] > 0
+    turns.changed[group] = changed
 
 
 @inner
@@ -612,17 +623,16 @@ def _update_group(
         body.whole[p] = turns.span[group, p]
     for j in range(len(wrenches.link)):
         transient_body.wrenches.link[j] = -1
-    edited = g.counts[EDITED] > 0
     order_bodies(table, g.active_nodes, 0, g.counts[COUNT], link_map)
     lay_sweep(table, g.active_region, link_map.sorted, link_map.node, g.counts[COUNT], g.slot, g.joints)
-    update(
+    changed = update(
         links, drives, springs, roots, turns.limits, turns.start, turns.none, h, reach, applied,
         Wrenches(turns.link, wrenches.data), still, co, link_map, transient_map, jwork, work, spring_work, buffers,
         transient_body, transient_springs, g, body, q, qd, shown_q, shown_qd,
     )  # fmt: skip
     for p in range(SPAN):
         turns.span[group, p] = body.whole[p]
-    _keep_group(group, edited, turns, g)
+    _keep_group(group, changed, turns, g)
 
 
 @inner
@@ -718,15 +728,13 @@ def update_all_trees(
         _refresh_columns(
             links, drives, link_map, co, limits.mass[0] > 0, g.cached, stale, reach, q, still, applied, jwork, g
         )
-    edited = g.counts[EDITED] > 0  # edited links are none after an update
-    update(
+    changed = update(
         links, drives, springs, roots, limits, turns.none, turns.none, h, reach, applied, wrenches, still, co, link_map,
         transient_map, jwork, work, spring_work, buffers, transient_body, transient_springs, g, body, q, qd, shown_q,
         shown_qd,
     )  # fmt: skip
-    changed = g.counts[ENTERED] + g.counts[LEFT] > 0
-    _add_up(h, len(roots), 1 if changed else 0, g)
-    turns.changed[0] = edited or changed
+    _add_up(h, len(roots), 1 if g.counts[ENTERED] + g.counts[LEFT] > 0 else 0, g)
+    turns.changed[0] = changed
     for p in range(SPAN):
         turns.span[0, p] = body.whole[p]
     _end_update(co.table, wrenches, known, g)

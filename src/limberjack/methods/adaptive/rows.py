@@ -56,7 +56,7 @@ from limberjack.reduced.joint_poses import composed
 from limberjack.reduced.reaction_terms import row_forces_of
 from limberjack.reduced.rows import LINK_END, LINK_START, PAIR_END, PAIR_START
 from limberjack.reduced.step import RK4
-from limberjack.reduced.variational import ITERATIONS, LAG, External
+from limberjack.reduced.variational import COUNTS, ITERATIONS, LAG, External
 from limberjack.reduced.variational_rows import RowSet, constrained_velocities_at, take_variational_row_steps
 from limberjack.spatial.vectors import cross
 
@@ -390,9 +390,11 @@ class ConstrainedAdaptiveStepper(AdaptiveStepper):
         self.constraint_set = constraint_set
         super().__init__(model, options)
         self._steps: Any = take_constrained_steps
+        sums: Any = self._engine.counts
+        self._sums = memoryview(sums)
         self._row_calls: list[Any] = [None] * 3  # compiled: place rows, take steps, derive velocities
         self._row_wrenches, self._row_tau = no_wrenches(), np.zeros(model.nv)  # forces of rows in the last step
-        self._pair_forces = np.zeros((0, 6))
+        self._pair_forces, self._find_row_forces = np.zeros((0, 6)), _row_forces
         self._warned = False
         self._seen = np.zeros(len(model.arrays.links.parent) + 1, np.int64)
         self._row_runs = np.zeros_like(self._body.links.runs)
@@ -416,7 +418,25 @@ class ConstrainedAdaptiveStepper(AdaptiveStepper):
         self._table: Table | None = None  # the rows on the clusters, None = to be placed
         self._row_bound: Bound | None = None
 
+        self._ready = None
+
     # Stepping
+
+    def advance_in_one_call(self, n: int, dt: float, forces: Forces, time: float) -> tuple[int, int] | None:
+        """Take up to n steps by one compiled call, if nothing but targets of grips was set and no update is due."""
+        ready, bound, counts = self._ready, self._row_bound, self._counter
+        if (
+            ready is None or ready[0] != dt or self._dirty or self._todo or self._table is None or bound is None
+            or not 0 < n <= counts[rg.UNTIL] or 0 <= counts[rg.EARLY] < n or counts[rg.ALL_DUE]
+        ):  # fmt: skip
+            return None
+        for k in range(COUNTS):
+            self._sums[k] = 0
+        taken, status = self._row_calls[1](bound, n, ready[2], dt, ready[3], time)
+        if status == Status.MORE_ROWS:
+            return None
+        self._time = time + taken * dt
+        return (taken, self._explained(status)) if status else (taken, 0)
 
     def _steps_of(self, n: int, dt: float, forces: Forces, time: float) -> tuple[int, int]:
         """Take up to n steps at the tolerance as it is."""
@@ -444,6 +464,8 @@ class ConstrainedAdaptiveStepper(AdaptiveStepper):
             self._time = time + taken * dt
             if status:
                 return taken, status
+        if n > 0 and not self._trims and self._options.milliseconds is None:
+            self._ready = dt, 0, self._iterations(), self._stiff_at(dt), forces.tau, forces.drives
         return taken, 0
 
     def _most_blocks(self) -> int:
@@ -579,9 +601,7 @@ class ConstrainedAdaptiveStepper(AdaptiveStepper):
             while status == Status.MORE_ROWS:
                 self._grow_rows()
                 taken, status = self._call_rows(1, n, self._iterations(), dt, stiff, time)
-            if status and self.constraint_set.explain(int(status), "") is None:
-                status = self._model_status(int(status))
-            return taken, int(status)
+            return taken, self._explained(int(status))
         taken, status = self._take_trimmed(n, dt, time)
         counts = self._engine.regions.counts
         counts[rg.UNTIL] -= taken
@@ -603,9 +623,13 @@ class ConstrainedAdaptiveStepper(AdaptiveStepper):
             # One block failed: all go back and take the steps that every block can.
             self._restore(start)
             self._take_all(taken, dt, time)
-        if status and self.constraint_set.explain(int(status), "") is None:
-            status = self._model_status(int(status))
-        return taken, int(status)
+        return taken, self._explained(int(status))
+
+    def _explained(self, status: int) -> int:
+        """Return a status with its dof, if it has one and no row, replaced by that of the model."""
+        if status and self.constraint_set.explain(status, "") is None:
+            return self._model_status(status)
+        return status
 
     def _take_all(self, n: int, dt: float, time: float) -> tuple[int, int]:
         """Take n steps with every block; after a failure they may be at different steps."""
@@ -672,6 +696,7 @@ class ConstrainedAdaptiveStepper(AdaptiveStepper):
         """Make room for more rows at once."""
         current = {name: getattr(self._constraint, name) for name in ("blocks", "pair_links", "path", "stop")}
         self.constraint_set.grow()
+        self._ready = None
         self._constraint = self.constraint_set.constraint._replace(**current)
 
     def _state(self) -> dict[str, np.ndarray]:
@@ -709,10 +734,12 @@ class ConstrainedAdaptiveStepper(AdaptiveStepper):
             self._row_wrenches = room_for(no_wrenches(), size)
         if len(self._pair_forces) != len(table.pair_link):
             self._pair_forces = np.zeros((len(table.pair_link), 6))
-        _row_forces(
+        self._find_row_forces(
             table, constraint.multipliers, constraint.wrench, constraint.state, wrenches, self._pair_forces,
             self._row_wrenches, self._row_tau,
         )  # fmt: skip
+        if self._find_row_forces is _row_forces:
+            self._find_row_forces = entry(_row_forces)
         return self._row_wrenches
 
     # Impulses, grips, forces and snapshots
@@ -769,8 +796,7 @@ class ConstrainedAdaptiveStepper(AdaptiveStepper):
         """Take the target of a grip, which has changed: its frame in the world is the same for clusters."""
         self.constraint_set.move_grip(grip)
         if self._table is not None:
-            pair = self.constraint_set.grip_pair(grip)
-            self._table.pair_frame[pair, :12] = self.constraint_set.table.pair_frame[pair, :12]
+            self.constraint_set.aim(grip, self._table)
 
     def grip_force(self, grip: Grip) -> np.ndarray:
         """Return the force (3,) of a grip in the last step, world axes [N]."""

@@ -138,16 +138,19 @@ class Arguments(NamedTuple):
     body: Any
     q: np.ndarray
     qd: np.ndarray
+    new_tau: np.ndarray  # the user's
+    new_drives: Any
 
 
 @kernel
-def adaptive_steps(bound, n, code, substeps, h, stiff, new_tau, new_drives, new_wrenches, first, last, todo):
+def adaptive_steps(bound, n, code, substeps, h, stiff, new_wrenches, first, last, todo):
     """Do the tasks of `todo`, then take up to n steps.
 
     Args:
         bound: the model, forces, state and scratch, `Arguments`.
-        new_tau, new_drives, new_wrenches: the user's; those that differ are copied to e.tau, `drives` and `wrenches`,
-            if `todo` has JOINT_FORCES, for the dofs from `first` to `last` - 1, and WRENCH_LIST.
+        new_wrenches: the user's, as are `new_tau` and `new_drives` of `Arguments`; those that differ are copied to
+            e.tau, `drives` and `wrenches`, if `todo` has JOINT_FORCES, for the dofs from `first` to `last` - 1, and
+            WRENCH_LIST.
         first: with IMPULSE the row of `wrenches` that holds it.
         first, last: with PART the groups from `first` to `last` - 1, the blocks of `body`.
         stale: (m,) nodes whose coefficients are computed again if `todo` has PREPARE; of leaves, if it has LEAVES.
@@ -194,7 +197,7 @@ def adaptive_steps(bound, n, code, substeps, h, stiff, new_tau, new_drives, new_
     until = g.counts[rg.UNTIL] if len(e.turns.quota) == 1 else e.limits.period[0]
     if todo & JOINT_FORCES:
         take_joint_forces(
-            links, e.co, e.link_map, first, last, new_tau, new_drives, until, h, reach, e.still, e.known, e.turns,
+            links, e.co, e.link_map, first, last, a.new_tau, a.new_drives, until, h, reach, e.still, e.known, e.turns,
             stale, g, drives, e.tau, body, e.q,
         )  # fmt: skip
     if todo & WRENCH_LIST:

@@ -14,6 +14,7 @@ import math
 from limberjack._jit import inner, outlined
 from limberjack.collision.convex import local_support
 from limberjack.collision.shapes import CAPSULE, HULL, MESH, PLANE, SPHERE
+from limberjack.contact.bundles import unpack_fast
 from limberjack.contact.restitution import next_pair
 from limberjack.contact.sweeps import JN, JT, LA, LB, RA, RB, N, S, set_effective_masses, update_contacts
 from limberjack.methods.impulses.motion import turned, turned_freely
@@ -201,10 +202,12 @@ def _turn_missed(i, part, h, u, x, y, z, nx, ny, nz):
 def ccd(last, h, substeps, before, shapes, contacts, order, sweeps, bulk, u, pose):
     """Stop fast bodies at the planes of contacts 0 .. last - 1; return whether any is fast or turning.
 
-    Gaps are set so that `update_contacts` arrives at those of the stopped bodies.
+    Gaps are set so that `update_contacts` arrives at those of the stopped bodies, whose contacts are in no bundle.
     """
     link, row = sweeps.link, sweeps.row
     most = _find_fast_bodies(h, substeps, before, bulk, u, pose) if last > 0 else 0
+    if most > 0:
+        unpack_fast(last, link, bulk.fast, bulk.inverse, row, sweeps.bundles)
     if most < FAST:
         return most > 0
     stopped = False

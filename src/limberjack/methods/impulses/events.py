@@ -314,7 +314,8 @@ class Billiard:
                 a, b = b, a
             m.link[p] = s.link[a], s.link[b]
             m.center[p] = s.offset[b, :3] if s.link[b] < 0 else 0.0
-            m.friction[p] = np.sqrt(s.friction[a] * s.friction[b])
+            largest = max(s.friction[a], s.friction[b])
+            m.friction[p] = largest if s.larger[a] or s.larger[b] else np.sqrt(s.friction[a] * s.friction[b])
             m.restitution[p] = max(s.restitution[a], s.restitution[b])
             self._set_pair(p, a, b, turns)
 

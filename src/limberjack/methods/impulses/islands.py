@@ -3,7 +3,7 @@
 Bodies in contact or joined by a joint make an island; an island at rest sleeps until an awake body comes near. Islands
 without joints are solved here, each in one of three ways:
 
-    SOFT    a few sweeps; contacts are springs of a frequency, strongly damped
+    SOFT    a few sweeps, four contacts at a time; contacts are springs of a frequency, strongly damped
     FIRM    more sweeps; springs of half the substeps per second
     HARD    sweeps and shock propagation, no compliance
 
@@ -17,17 +17,31 @@ from __future__ import annotations
 
 from limberjack._jit import inner, outlined
 from limberjack.collision.detect import detect
+from limberjack.contact.bundles import (
+    BUNDLES,
+    LOOSE,
+    add_normal_impulses,
+    begin_bundles,
+    fill_bundles,
+    pack_contacts,
+    set_motion,
+    sweep_bundles,
+    update_and_relax,
+    update_loose,
+)
 from limberjack.contact.graph import find_islands, find_levels, sort_contacts
 from limberjack.contact.sleep import spread_carried, wake_islands, wake_on_led
 from limberjack.contact.sweeps import (
     DEPENETRATION,
     JN,
     JT,
+    E,
     N,
     add_step_impulse,
     prefetch_row,
     set_contact_rows,
     set_effective_masses,
+    set_links,
     shock_propagation,
     sweep,
     update_contacts,
@@ -38,8 +52,8 @@ from limberjack.errors import Status
 from limberjack.methods.impulses.motion import set_reach
 
 __all__ = [
-    "DAMPED", "STILL", "add_impulses_and_mark_free", "detect_contacts",
-    "island_kind", "mark_free", "relax_islands", "solve_islands", "sweep_kind",
+    "DAMPED", "STILL", "add_impulses_and_mark_free", "detect_contacts", "island_kind", "relax_islands",
+    "solve_islands", "sweep_kind", "update_island_contacts",
 ]  # fmt: skip
 
 # Contacts with gaps up to this are detected and count as supporting [m].
@@ -94,7 +108,7 @@ def _drop_led_pairs(contacts, led):
 
 
 @outlined
-def detect_contacts(setup, shapes, filters, dt, up, broad, contacts, cache, graph, sweeps, bulk, s):
+def detect_contacts(setup, shapes, filters, how, dt, up, broad, contacts, cache, graph, sweeps, bulk, s):
     """Detect contacts, find islands and levels, fill the rows; return a status and whether the last island has joints.
 
     The contact graph is that of section VI of the paper.
@@ -126,10 +140,32 @@ def detect_contacts(setup, shapes, filters, dt, up, broad, contacts, cache, grap
         bulk.asleep, bulk.led, graph,
     )  # fmt: skip
     _count_moving(bulk, graph)
-    set_contact_rows(contacts, graph, cache, setup.gravity, bulk.led, s.pose, sweeps)
-    update_contacts(0, count, sweeps.link, 0.0, s.pose, s.pose, s.u, sweeps.row)
-    set_effective_masses(0, count, sweeps.link, bulk.inverse, sweeps.row)
+    islands = graph.count[0] - 1 if together else graph.count[0]
+    _set_contacts(islands, how, setup.gravity, contacts, cache, graph, sweeps, bulk, s)
     return 0, together
+
+
+@outlined
+def _set_contacts(islands, how, gravity, contacts, cache, graph, sweeps, bulk, s):
+    """Put the contacts of soft islands without joints into bundles, and fill the rows of all others."""
+    bundles, link, row, count = sweeps.bundles, sweeps.link, sweeps.row, contacts.count[0]
+    set_links(count, contacts, graph, sweeps)
+    begin_bundles(count, islands, bundles)
+    for i in range(islands):
+        begin, end = graph.island[i], graph.island[i + 1]
+        if island_kind(i, how, graph.facts) == SOFT and not _asleep(begin, link, bulk):
+            bundles.packed[i] = 1
+            pack_contacts(begin, end, link, graph.order, contacts, bulk.led, bundles)
+    fill_bundles(count, link, graph.order, contacts, cache.found, s.pose, bulk.inverse, bundles)
+    for k in range(count):
+        if bundles.slot[k] < 0:
+            set_contact_rows(k, k + 1, contacts, graph, cache, gravity, bulk.led, s.pose, sweeps)
+            update_contacts(k, k + 1, link, 0.0, s.pose, s.pose, s.u, row)
+            set_effective_masses(k, k + 1, link, bulk.inverse, row)
+    if sweeps.restitution_count[0] > 0:
+        for k in range(count):
+            if bundles.slot[k] >= 0:
+                row[k, E] = 0.0
 
 
 @inner
@@ -152,22 +188,44 @@ def _mark_free(bulk):
 
 
 @outlined
-def mark_free(first, last, link, row, bulk):
-    """Mark the bodies without joints and contact impulses; sum up the normal impulses on the others."""
-    _mark_free(bulk)
-    for k in range(first, last):
-        prefetch_row(k, last, row)
-        _mark_contact(k, link, row, bulk)
-
-
-@outlined
-def add_impulses_and_mark_free(first, last, link, row, bulk):
-    """Do the work of `add_step_impulses` and `mark_free` in one pass."""
-    _mark_free(bulk)
+def _add_impulses_and_mark(first, last, link, row, bulk):
     for k in range(first, last):
         prefetch_row(k, last, row)
         add_step_impulse(k, row)
         _mark_contact(k, link, row, bulk)
+
+
+@outlined
+def add_impulses_and_mark_free(islands, count, graph, sweeps, bulk):
+    """Add the impulses of contacts to those of the step; mark the bodies without joints and contact impulses.
+
+    The normal impulses on the others are summed up. Bundles add theirs to those of the step as they are relaxed, and
+    `add_step_impulses` those of islands with joints, once these are closed.
+    """
+    bundles, link, row = sweeps.bundles, sweeps.link, sweeps.row
+    _mark_free(bulk)
+    for i in range(islands):
+        if not bundles.packed[i]:
+            _add_impulses_and_mark(graph.island[i], graph.island[i + 1], link, row, bulk)
+    for k in range(graph.island[islands], count):
+        _mark_contact(k, link, row, bulk)
+    for t in range(bundles.count[LOOSE]):
+        _add_impulses_and_mark(bundles.loose[t], bundles.loose[t] + 1, link, row, bulk)
+    add_normal_impulses(bundles, bulk)
+
+
+@outlined
+def update_island_contacts(islands, h, before, pose, graph, sweeps, u):
+    """Update levers and gaps of contacts after bodies moved from the poses before by h u; see `update_contacts`.
+
+    Bundles take note of the motion and are updated as they are relaxed.
+    """
+    bundles, link, row = sweeps.bundles, sweeps.link, sweeps.row
+    for i in range(islands):
+        if not bundles.packed[i]:
+            update_contacts(graph.island[i], graph.island[i + 1], link, h, before, pose, u, row)
+    update_loose(link, h, before, pose, u, bundles, row)
+    set_motion(h, before, pose, u, bundles)
 
 
 @inner
@@ -254,11 +312,17 @@ def _asleep(k, link, bulk):
 
 @outlined
 def solve_islands(last, how, h, graph, sweeps, bulk, saved, u):
-    """Sweep the contacts of islands without joints, one island after the other."""
-    link, row, inverse = sweeps.link, sweeps.row, bulk.inverse
+    """Sweep the contacts of islands without joints: those of soft ones in bundles, the others island by island."""
+    link, row, inverse, bundles = sweeps.link, sweeps.row, bulk.inverse, sweeps.bundles
+    if bundles.count[BUNDLES] + bundles.count[LOOSE] > 0:
+        o = KIND + WIDTH * SOFT
+        sweep_bundles(
+            int(how[o + SWEEPS]), link, inverse, bulk.led, h, how[o + RATE], DEPENETRATION, how[o + SCALE],
+            how[o + GIVE], row, bundles, u,
+        )  # fmt: skip
     for i in range(last):
         begin, end = graph.island[i], graph.island[i + 1]
-        if _asleep(begin, link, bulk):
+        if bundles.packed[i] or _asleep(begin, link, bulk):
             continue
         kind = island_kind(i, how, graph.facts)
         if kind == HARD:
@@ -272,8 +336,11 @@ def solve_islands(last, how, h, graph, sweeps, bulk, saved, u):
 @outlined
 def relax_islands(last, how, h, graph, sweeps, bulk, u):
     """Take the depenetration velocity out of islands without joints."""
+    bundles = sweeps.bundles
+    if bundles.count[BUNDLES] + bundles.count[LOOSE] > 0:
+        update_and_relax(sweeps.link, bulk.inverse, bulk.led, h, sweeps.row, bundles, u)
     for i in range(last):
         begin, end = graph.island[i], graph.island[i + 1]
-        if not _asleep(begin, sweeps.link, bulk):
+        if not bundles.packed[i] and not _asleep(begin, sweeps.link, bulk):
             times = int(how[KIND + WIDTH * island_kind(i, how, graph.facts) + RELAX])
             sweep(begin, end, times, sweeps.link, bulk.inverse, h, 0.0, DEPENETRATION, 1.0, 0.0, sweeps.row, u)

@@ -29,6 +29,9 @@ neither contacts nor limits act, and without the schedule, two sweeps go through
 makes them a symmetric operator, and the change they make is taken for the negative gradient of a nonlinear conjugate
 gradient method (`accelerate`), as in `joint_contacts.py`.
 
+The sweeps over velocities after forces have acted start from the joints' forces of the last step (`_warm_start`),
+without the schedule: the load of a taut structure has to cross it once and not in every step.
+
 Limits are one-sided rows. Those of black-box joints may have no direction at the start, when only the predicted state
 violates them; `take_end_row` then takes the direction at the end.
 """
@@ -480,6 +483,15 @@ def _square(bulk, a, b):
 
 
 @outlined
+def _extrapolate(part, last, values, direction):
+    """Extrapolate values after a symmetric sweep by a part of the direction of the sweeps before."""
+    for k in range(len(values)):
+        further = part * direction[k] if part > 0.0 else 0.0
+        direction[k] = further + values[k] - last[k]
+        values[k] += further
+
+
+@outlined
 def accelerate(square, bulk, last, u, direction):
     """Extrapolate the velocities u after a symmetric sweep along the direction of the sweeps before.
 
@@ -490,15 +502,29 @@ def accelerate(square, bulk, last, u, direction):
         u, direction: velocities, and the direction.
 
     Returns:
-        the square of the change that the sweep made.
+        the square of the change that the sweep made, and the part of the direction that was added.
     """
     now = _square(bulk, u, last)
     part = now / square if 0.0 <= now < square else 0.0
-    for k in range(len(u)):
-        further = part * direction[k] if square >= 0.0 else 0.0
-        direction[k] = further + u[k] - last[k]
-        u[k] += further
-    return now
+    _extrapolate(part, last, u, direction)
+    return now, part
+
+
+@outlined
+def _warm_start(setup, h, bulk, e, rows, u):
+    """Apply the impulses with the joints' forces of the last step over h: a structure at rest then needs no sweeps."""
+    for c in range(setup.constraints[0]):
+        if not _asleep(setup.system, c, bulk.asleep):
+            for r in range(setup.system.row_start[c], setup.system.row_start[c + 1]):
+                rows.total[r] = h * rows.force[r]
+                _apply_impulse(setup.system, c, r, rows.total[r], e.j, bulk.inverse, u)
+
+
+@outlined
+def _store_forces(setup, h, rows):
+    """Store the joints' forces over h for the next warm start."""
+    for r in range(setup.system.row_start[setup.constraints[0]]):
+        rows.force[r] = rows.total[r] / h
 
 
 @outlined
@@ -515,9 +541,9 @@ def post_stabilize_in_sweeps(
     # model
     setup,
     # in
-    times, gradual, active, friction_time, rows, bulk, e,
+    times, gradual, active, h, rows, bulk, e,
     # out
-    last, direction, u,
+    last, direction, last_total, total_direction, u,
 ):  # fmt: skip
     """Project the velocities onto the joints, one after the other (velocity post-stabilisation, section V).
 
@@ -526,20 +552,24 @@ def post_stabilize_in_sweeps(
         times: sweeps.
         gradual: whether the part of a rate that is taken out grows to 1 over the sweeps.
         active: one-sided rows act when their value is at most this.
-        friction_time: how long dry friction acts [s]; 0 = not at all.
+        h: how long forces have acted, and dry friction does [s]; 0 = not at all.
         rows: rates by time alone, joints with dry friction; scratch.
         bulk: the bodies.
         e: rows.
-        last, direction: scratch of the acceleration.
+        last, direction, last_total, total_direction: scratch of the acceleration.
         u: velocities.
     """
     counts, system, w, square, bounded = setup.constraints, setup.system, rows.small, -1.0, False
+    if h > 0.0 and not gradual:
+        _warm_start(setup, h, bulk, e, rows, u)
     for k in range(times):
         most = 0.0
         eps = (k + 1.0) / times if gradual else 1.0
         if k % 2 == 0:
             for i in range(len(u)):
                 last[i] = u[i]
+            for r in range(len(last_total)):
+                last_total[r] = rows.total[r]
         for t in range(counts[1]):
             c = counts[1] - 1 - t if k % 2 == 1 and not gradual else t
             first = system.row_start[c]
@@ -555,16 +585,16 @@ def post_stabilize_in_sweeps(
                 impulse = w[_DJ, r]
                 if c >= counts[0]:
                     impulse = max(impulse, -rows.total[first])
-                    rows.total[first] += impulse
                     bounded = bounded or impulse != 0.0
+                rows.total[first + r] += impulse
                 _apply_impulse(system, c, first + r, impulse, e.j, bulk.inverse, u)
-        if friction_time > 0.0:
+        if h > 0.0:
             for m in range(len(rows.friction_rows)):
                 c = rows.friction_rows[m]
                 r = system.row_start[c]
                 _factor(system, c, e.j, bulk.inverse, w)
                 impulse = rows.total[r] - w[_K, 0] * row_rate(system, r, c, e.j, u)
-                impulse = min(max(impulse, -friction_time * rows.most[m]), friction_time * rows.most[m]) - rows.total[r]
+                impulse = min(max(impulse, -h * rows.most[m]), h * rows.most[m]) - rows.total[r]
                 rows.total[r] += impulse
                 bounded = bounded or impulse != 0.0
                 most = max(most, abs(impulse))
@@ -572,4 +602,7 @@ def post_stabilize_in_sweeps(
         if most <= _SETTLED and not gradual:
             break
         if k % 2 == 1 and k < times - 2 and not gradual and not bounded:
-            square = accelerate(square, bulk, last, u, direction)
+            square, part = accelerate(square, bulk, last, u, direction)
+            _extrapolate(part, last_total, rows.total, total_direction)
+    if h > 0.0:
+        _store_forces(setup, h, rows)

@@ -12,6 +12,7 @@ from limberjack.collision.detect import Contact, Detector, grown, new_detector
 from limberjack.collision.shapes import shape_names
 from limberjack.constraints.black_box import raise_failed
 from limberjack.constraints.table import DRIVE, EQUALITY
+from limberjack.contact.bundles import new_bundles
 from limberjack.contact.graph import Graph, new_graph
 from limberjack.contact.sweeps import RA, STEP_N, STEP_T, N, S, Sweeps, new_sweeps
 from limberjack.contact.warm_start import WarmStart, new_warm_start
@@ -44,7 +45,7 @@ from limberjack.methods.impulses.options import GOLDEN, JOINT_SWEEP, JOINTS, Imp
 from limberjack.methods.impulses.post_stabilize import Rows
 from limberjack.methods.impulses.runtime_joints import AttachedState
 from limberjack.methods.impulses.soft_rows import GRIPPED, new_soft_rows
-from limberjack.methods.impulses.step import set_inverses, take_ball_joint_steps, take_steps
+from limberjack.methods.impulses.step import set_inverses, set_rows, take_ball_joint_steps, take_steps
 from limberjack.methods.stepper import Forces, Stepper
 from limberjack.model.arrays import BALL_DRIVE, SCALAR_DRIVE, Drives
 from limberjack.model.model import Model
@@ -55,8 +56,6 @@ from limberjack.spatial.frames import matrix_from_quaternion, quaternion_from_ma
 
 __all__ = ["ImpulsesStepper"]
 
-# Substeps are no longer than this [s].
-_LONGEST = 1.0 / 480.0
 # Damping of soft and firm contacts as a multiple of the critical: of soft ones high enough that columns in piles, which
 # sway at a hertz or two on them, come to rest within a second; twice that and few sweeps no longer converge.
 _SOFT, _FIRM = 20.0, 10.0
@@ -74,6 +73,7 @@ class ImpulsesStepper(AttachedState):
     """Takes the steps of `Impulses`."""
 
     def __init__(self, model: Model, options: Impulses, ignored: frozenset[str]) -> None:
+        options = options.resolved()
         if "bodies" in ignored:
             model = rigid_model(model)
         soft = options.joints != "sweeps"
@@ -118,7 +118,7 @@ class ImpulsesStepper(AttachedState):
         self._bulk.jointed[:] = _jointed(model, whole)
         led_rows = self._find_led()
         self._rows = Rows(
-            np.zeros(rows), np.zeros(rows), np.array(friction_rows, np.int64), np.array(most, float),
+            np.zeros(rows), np.zeros(rows), np.zeros(rows), np.array(friction_rows, np.int64), np.array(most, float),
             np.full(len(whole.table.pair_link), -1, np.int64), np.zeros((16, 6)), np.zeros((len(whole.bodies.kind), 7)),
             np.zeros((limits + len(soft.row) + len(friction_rows), 4)), np.zeros(1), soft, led_rows,
         )  # fmt: skip
@@ -163,7 +163,7 @@ class ImpulsesStepper(AttachedState):
     def _new_scratch(self) -> None:
         room, n = len(self._detector.contacts.depth), len(self._bulk.mass)
         self._graph: Graph = new_graph(n, room)
-        self._sweeps: Sweeps = new_sweeps(room)
+        self._sweeps: Sweeps = new_sweeps(room, new_bundles(n, room))
         self._rounds: Rounds = new_rounds(self._cache, n)
 
     def _grow(self) -> None:
@@ -195,6 +195,7 @@ class ImpulsesStepper(AttachedState):
     def _how(self, h: float) -> np.ndarray:
         """Return the numbers that `take_steps` goes by, for substeps h; see `islands.py`."""
         o = self._options
+        assert o.joints and o.tolerance and o.frequency and o.soft_sweeps
         small = {"auto": _SMALL, "firm": math.inf}.get(o.contacts, -1.0)
         ratio = {"auto": _RATIO, "hard": -1.0}.get(o.contacts, math.inf)
         patience = _PATIENCE if o.sleeping else math.inf
@@ -250,7 +251,7 @@ class ImpulsesStepper(AttachedState):
         general = driven or len(self._rows.friction_rows) or self.whole.table.target[:equality_rows].any()
         general = general or len(self._row_grips) or len(self._driven)
         loose = None if general else self._balls
-        substeps = self._options.substeps or max(1, math.ceil(dt / _LONGEST - 1e-9))
+        substeps = self._options.substeps or max(1, math.ceil(dt / self._options.longest_substep - 1e-9))
         h = dt / substeps
         how, taken = self._how(h), 0
         while True:
@@ -306,6 +307,7 @@ class ImpulsesStepper(AttachedState):
         model, d = self._model, self._detector
         owner = {shape.name: shape.body for shape in model.shapes}
         out, dt = [], self._last[0]
+        set_rows(self._shown, self._sweeps)
         for t in range(self._shown):
             k = int(self._graph.order[t])
             row = self._sweeps.row[t]
@@ -469,6 +471,7 @@ class ImpulsesStepper(AttachedState):
 
     def tune(self, options: Any) -> None:
         """Continue with other options; `joints` and `events` stay as they are."""
+        options = options.resolved()
         for word in ("joints", "events"):
             if getattr(options, word) != getattr(self._options, word):
                 now = getattr(self._options, word)
@@ -482,7 +485,8 @@ class ImpulsesStepper(AttachedState):
         """Return poses, velocities, sleep, and impulses of contacts by name."""
         count = int(self._cache.count[0])
         collisions = {} if self._billiard is None else {"collisions": self._billiard.collision_pairs.count.copy()}
-        return super().state_arrays() | collisions | {
+        swept = {"list_joint_forces": self._rows.force.copy()} if self._options.joints == "sweeps" else {}
+        return super().state_arrays() | collisions | swept | {
             "asleep": self._bulk.asleep.copy(), "calm": self._bulk.calm.copy(),
             "list_contacts": self._cache.name[:count].copy(), "list_impulses": self._cache.impulse[:count].copy(),
             "list_moved": np.array([(link, *pose) for link, pose in self._moves.items()]).reshape(-1, 8),
@@ -497,6 +501,8 @@ class ImpulsesStepper(AttachedState):
         self._bulk.asleep[:], self._bulk.calm[:] = arrays["asleep"], arrays["calm"]
         if self._billiard is not None:
             self._billiard.collision_pairs.count[:] = arrays["collisions"]
+        if self._options.joints == "sweeps":
+            self._rows.force[:] = arrays["list_joint_forces"]
         count = len(arrays["list_contacts"])
         while count > len(self._cache.impulse):
             self._detector.contacts.count[1] = count
@@ -552,6 +558,7 @@ class ImpulsesStepper(AttachedState):
         touching = self._shown
         if self._billiard is not None:
             return {"bodies": len(self._bulk.mass), "collisions": int(self._billiard.collision_pairs.count[0])}
+        set_rows(touching, self._sweeps)
         return {
             "bodies": len(self._bulk.mass),
             "rows": int(self.whole.system.row_start[self.whole.equality_count]),

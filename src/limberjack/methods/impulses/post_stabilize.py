@@ -64,6 +64,7 @@ class Rows(NamedTuple):
 
     target: np.ndarray  # (r,) rates by time alone, or right sides of the errors at the end of a step
     total: np.ndarray  # (r,) accumulated impulses
+    force: np.ndarray  # (r,) forces of swept joints in the last step
     friction_rows: np.ndarray  # constraints along the coordinates of joints with dry friction
     most: np.ndarray  # their friction
     compound: np.ndarray  # (p,) the entry of each pair of frames among compound ones, -1 = none
@@ -229,7 +230,7 @@ def integrate_velocities(
         _accelerate_freely(h, s.force, bulk, s.u)
         post_stabilize_in_sweeps(
             setup, int(how[KIND + WIDTH * FIRM + SWEEPS]), how[GRADUAL] > 0.0, ACTIVE_TOLERANCE, h, rows, bulk, e,
-            saddle.a, saddle.response, s.u,
+            saddle.a, saddle.response, saddle.r, saddle.lam, s.u,
         )  # fmt: skip
         _clear(rows.total)
     return status
@@ -286,7 +287,7 @@ def post_stabilize_after_move(setup, how, time, all_rows, rows, bulk, e, s, sadd
     time_rates(setup, e, s.u, rows.target)
     post_stabilize_in_sweeps(
         setup, int(how[KIND + WIDTH * FIRM + SWEEPS]), how[GRADUAL] > 0.0, ACTIVE_TOLERANCE, 0.0, rows, bulk, e,
-        saddle.a, saddle.response, s.u,
+        saddle.a, saddle.response, saddle.r, saddle.lam, s.u,
     )  # fmt: skip
 
 

@@ -9,7 +9,12 @@ all joints at once, this is Newton's method with the rows of the start: f(j) = 0
 It conserves energy. Light bodies that spin fast turn too far within a substep for the iteration to converge; the
 substep is then taken in pieces, halved until each converges, with the forces of the whole substep applied before. The
 last resort, and the rule of joints="damped", is to project the poses onto the joints: always stable, but the velocities
-become those of the displacement made, and energy is lost. Poses that sweeps leave open are projected likewise.
+become those of the displacement made, and energy is lost.
+
+Where sweeps leave joints open, the substep is taken by all joints at once instead. Errors that were left at its start
+are closed before, in the poses alone: a taut structure sags through small gaps, and lifting it within a substep would
+throw it. Bodies on which joints pull hard swing like pendulums at h omega > 2 (`_unresolved`), where impulses along the
+rows of the start are unstable; the poses are projected then, along rows of the end.
 """
 
 from __future__ import annotations
@@ -19,7 +24,7 @@ import math
 import numpy as np
 
 from limberjack._jit import inner, outlined
-from limberjack.constraints.rows import COORDINATES, PICKED, ROWS
+from limberjack.constraints.rows import COORDINATES, GAP, LEVER_A, LEVER_B, PICKED, ROWS
 from limberjack.contact.sweeps import update_contacts
 from limberjack.errors import Status
 from limberjack.linear.saddle import invalidate_responses
@@ -73,8 +78,13 @@ __all__ = ["copy_angles", "pre_stabilize"]
 NEWTON, NEWTON_PROJECTION = 12, 40
 # A joint with a larger error than this after all of them is a failure [m, rad].
 OPEN = 1e-3
-# With swept joints, a larger error than this [m, rad].
-_LOST = 2.0
+# With joints swept by the schedule, a larger error than this [m, rad].
+_LOST = 0.5
+# Swept joints are closed together where a larger error is left than this [m, rad]. Sweeps end early where they would
+# leave more, judged from so many of them on.
+_LEFT, _JUDGED = 1e-5, 5
+# The largest square of h omega at which such steps are stable.
+_FASTEST = 4.0
 # The part of its error that a swept joint loses in a visit, but for the last one.
 _NEARLY = 0.9999
 # The shortest piece of a substep is this part of it.
@@ -142,6 +152,15 @@ def _copy(source, target):
 
 
 @outlined
+def _copy_poses(source, moves, target):
+    """Copy the poses of the marked bodies."""
+    for i in range(len(source)):
+        if moves[i]:
+            for c in range(POSE):
+                target[i, c] = source[i, c]
+
+
+@outlined
 def _turned_too_far(h, bulk, before, u):
     """Return whether impulses have changed the rotation of some body in h by too much."""
     most = (_TURN / h) * (_TURN / h)
@@ -191,11 +210,8 @@ def _step_length(a):
 
 
 @outlined
-def _project_poses(setup, tree, structure, how, h, time, all_rows, rows, bulk, e, s, saddle):
-    """Project the poses onto the joints by Newton's method, rows evaluated anew each time; return a status.
-
-    Velocities become those of the displacement made in h from the poses `pose_sum`.
-    """
+def _close_poses(setup, tree, structure, how, time, all_rows, rows, bulk, e, s, saddle):
+    """Project the poses onto the joints by Newton's method, rows evaluated anew each time; return a status."""
     last, status = np.inf, 0
     acted, rows.soft.acting[0] = rows.soft.acting[0], 0
     for iteration in range(NEWTON_PROJECTION):
@@ -225,9 +241,16 @@ def _project_poses(setup, tree, structure, how, h, time, all_rows, rows, bulk, e
             break
         move_bodies(setup.bodies, _step_length(saddle.a), saddle.a, s.pose)
     rows.soft.acting[0] = acted
-    set_velocities_from_motion(h, s.pose_sum, s.pose, bulk, s.u)
     if status == Status.INFEASIBLE or not s.report[1] <= OPEN:
         return Status.OPEN_LOOP
+    return status
+
+
+@outlined
+def _project_poses(setup, tree, structure, how, h, time, all_rows, rows, bulk, e, s, saddle):
+    """Project the poses onto the joints; velocities become those of the displacement made in h from `pose_sum`."""
+    status = _close_poses(setup, tree, structure, how, time, all_rows, rows, bulk, e, s, saddle)
+    set_velocities_from_motion(h, s.pose_sum, s.pose, bulk, s.u)
     return status
 
 
@@ -363,21 +386,90 @@ def _pre_stabilize_in_pieces(
 
 
 @outlined
-def _pre_stabilize_swept(setup, tree, structure, how, h, time, count, all_rows, graph, rows, bulk, e, s, saddle):
-    """Close the joints at the end of the substep one after the other, and move there; return a status.
+def _pre_stabilize_together(
+    setup, tree, structure, how, h, time, count, all_rows, graph, rows, sweeps, rounds, bulk, e, s, saddle
+):
+    """Close the joints by all at once at the end of a substep whose joints sweeps leave open; return a status.
 
-    With contacts, joints were swept with these; what is left is the optional final sweep over joints alone of section
-    VI, after which the velocities saved before it may be restored.
+    Contacts keep the impulses that they have. `pose_sum` becomes the poses at the start with joints closed.
     """
-    times = int(how[KIND + WIDTH * FIRM + SWEEPS])
-    if count == 0:
-        copy_angles(setup.table.compound, e, s.predicted)
-    elif how[AFTER] == 0.0:
-        times = 0
-    else:
-        times = 1
+    _copy(s.u_sum, s.u)
+    _copy_poses(s.pose_sum, bulk.jointed, s.pose)
+    status = _close_poses(setup, tree, structure, how, time - h, all_rows, rows, bulk, e, s, saddle)
+    if status != 0:
+        return status
+    _advance_start(bulk.jointed, bulk, s.u, s.pose, s.pose_sum)
+    # dry friction has acted in the sweeps
+    rows.span[0] = 0.0
+    clear_sums(len(rows.sums), rows.sums)
+    status = _post_stabilize_anew(setup, tree, structure, h, time - h, all_rows, rows, bulk, e, s, saddle)
+    if status != 0:
+        return status
+    _copy(s.u, s.u_sum)
+    copy_sums(SUM, START, rows.sums)
+    status = _newton(
+        setup, tree, structure, how, h, time, count, count, graph.root, rows, sweeps, rounds, bulk, e, s, saddle
+    )
+    if status != Status.NOT_CONVERGED:
+        _take_angles(e, s.predicted)
+        return status
+    _mark_moving(-1, graph.body, bulk, rounds.moves)
+    return _pre_stabilize_in_pieces(
+        setup, tree, structure, how, h, time - h, count, count, all_rows, graph.root, rows, sweeps, rounds, bulk, e, s,
+        saddle,
+    )  # fmt: skip
+
+
+@outlined
+def _unresolved(setup, h, force, e, bulk):
+    """Return whether forces of the joints turn some body at a frequency that steps h do not resolve.
+
+    A force F at r from the com turns a body back with the stiffness |F| |r|; the square of the frequency is at most the
+    sum of these over the joints, times the mean inverse inertia across r.
+    """
+    square, table, start = bulk.moving, setup.table, setup.system.row_start
+    for i in range(len(square)):
+        square[i] = 0.0
+    for c in range(setup.constraints[0]):
+        first = start[c]
+        for column in range(4):
+            if setup.row_block[first, column] < 0:
+                continue
+            p, end = table.row_pair[first, column // 2], column % 2
+            i, lever = table.pair_link[p, 1 - end], LEVER_B if end == 0 else LEVER_A
+            x, y, z = e.state[p, lever], e.state[p, lever + 1], e.state[p, lever + 2]
+            if end == 1:
+                x, y, z = x + e.state[p, GAP], y + e.state[p, GAP + 1], z + e.state[p, GAP + 2]
+            fx = fy = fz = 0.0
+            for r in range(first, start[c + 1]):
+                o = setup.row_block[r, column] + 3
+                fx, fy, fz = fx + force[r] * e.j[o], fy + force[r] * e.j[o + 1], fz + force[r] * e.j[o + 2]
+            length = math.sqrt(x * x + y * y + z * z)
+            if length > 0.0:
+                k = six(bulk.inverse, i)
+                ax, ay, az = symmetric_times(k, x, y, z)
+                across = k[0] + k[1] + k[2] - (ax * x + ay * y + az * z) / (length * length)
+                square[i] += 0.5 * across * length * math.sqrt(fx * fx + fy * fy + fz * fz)
+    for i in range(len(square)):
+        if h * h * square[i] > _FASTEST:
+            return True
+    return False
+
+
+@inner
+def _hopeless(first, worst, done, times):
+    """Return whether the error, that shrank from `first` to `worst` in `done` sweeps, will be left too large by all."""
+    left, rate = worst, worst / first if first > 0.0 else 0.0
+    for _ in range(done, times, done):
+        left *= rate
+    return left > _LEFT
+
+
+@outlined
+def _sweep_to_end(setup, how, h, time, times, graph, rows, bulk, e, s, saddle):
+    """Sweep over the joints until they are closed at the end of the substep, at most so many times."""
     last, direction, plain = saddle.a, saddle.response, how[GRADUAL] == 0.0 and times > 1
-    square, before = -1.0, np.inf
+    square, before, first = -1.0, np.inf, 0.0
     for k in range(times):
         eps = (k + 1.0) / times if how[GRADUAL] > 0.0 else 1.0 if k == times - 1 else _NEARLY
         if plain and k % 2 == 0:
@@ -386,25 +478,51 @@ def _pre_stabilize_swept(setup, tree, structure, how, h, time, count, all_rows, 
             setup, plain and k % 2 == 1, -1, HIGHEST, graph.level, eps, how[SEARCH], how[TOLERANCE], h, time,
             s.pose_sum, rows.compound, bulk, e, s.predicted, s.pose, rows.total, rows.small, s.u,
         )  # fmt: skip
-        if worst <= how[TOLERANCE]:
+        first = max(first, worst)
+        if worst <= how[TOLERANCE] or (how[GRADUAL] <= 0.0 and k >= _JUDGED and _hopeless(first, worst, k, times)):
             break
         if k % 2 == 0:
             # extrapolated too far: begin anew
             square, before = square if worst < before else -1.0, worst
         if plain and k % 2 == 1 and k < times - 2 and not _any_limit(setup, rows.total):
-            square = accelerate(square, bulk, last, s.u, direction)
+            square, _ = accelerate(square, bulk, last, s.u, direction)
+
+
+@outlined
+def _pre_stabilize_swept(
+    setup, tree, structure, how, h, time, count, all_rows, graph, rows, sweeps, rounds, bulk, e, s, saddle
+):
+    """Close the joints at the end of the substep one after the other, and move there; return a status.
+
+    With contacts, joints were swept with these; what is left is the optional final sweep over joints alone of section
+    VI, after which the velocities saved before it may be restored.
+    """
+    times = int(how[KIND + WIDTH * FIRM + SWEEPS])
+    if how[GRADUAL] <= 0.0 and _unresolved(setup, h, rows.force, e, bulk):
+        return _project_poses(setup, tree, structure, how, h, time, all_rows, rows, bulk, e, s, saddle)
+    if count == 0:
+        copy_angles(setup.table.compound, e, s.predicted)
+    elif how[AFTER] == 0.0:
+        times = 0
+    else:
+        times = 1
+    _sweep_to_end(setup, how, h, time, times, graph, rows, bulk, e, s, saddle)
     _drift(h, s.pose_sum, bulk.jointed, bulk, s.u, s.pose)
     evaluate_predicted(setup, time, s.pose, s.u, s.predicted)
     worst, at = worst_row(setup, s.predicted, s)
     aside = _turned_too_far(h, bulk, s.u_sum, s.u) or _gained_energy(graph.root, s.pose_sum, bulk, s.u_sum, s.u)
-    if how[GRADUAL] == 0.0 and (not worst <= OPEN or (aside and not _any_limit(setup, rows.total))):
-        # from where the bodies would be without the joints' impulses, which may have diverged
+    if how[GRADUAL] <= 0.0 and (not worst <= (_LEFT if count == 0 else OPEN) or aside):
         _copy(s.u, s.momentum)
-        _copy(s.u_sum, s.u)
-        _drift(h, s.pose_sum, bulk.jointed, bulk, s.u, s.pose)
-        status = _project_poses(setup, tree, structure, how, h, time, all_rows, rows, bulk, e, s, saddle)
-        if status == 0 or (status == Status.OPEN_LOOP and s.report[1] < min(worst, _LOST)):
-            return 0
+        status = _pre_stabilize_together(
+            setup, tree, structure, how, h, time, count, all_rows, graph, rows, sweeps, rounds, bulk, e, s, saddle
+        )
+        if status == 0 or (count > 0 and how[AFTER] == SAVED):
+            return status
+        if not worst <= OPEN:
+            s.report[0], s.report[1], s.report[2] = times, worst, at
+            return Status.OPEN_LOOP
+        # what the sweeps have found after all
+        _copy_poses(s.stage, bulk.jointed, s.pose_sum)
         _copy(s.momentum, s.u)
         _drift(h, s.pose_sum, bulk.jointed, bulk, s.u, s.pose)
         evaluate_predicted(setup, time, s.pose, s.u, s.predicted)
@@ -454,8 +572,9 @@ def pre_stabilize(
             status = _project_poses(setup, tree, structure, how, h, time + h, all_rows, rows, bulk, e, s, saddle)
         else:
             status = _pre_stabilize_swept(
-                setup, tree, structure, how, h, time + h, count - first, all_rows, graph, rows, bulk, e, s, saddle
-            )
+                setup, tree, structure, how, h, time + h, count - first, all_rows, graph, rows, sweeps, rounds, bulk, e,
+                s, saddle,
+            )  # fmt: skip
         update_contacts(first, count, sweeps.link, h, s.stage, s.pose, s.u, sweeps.row)
         return status
     status = _newton(

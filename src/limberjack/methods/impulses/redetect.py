@@ -8,7 +8,8 @@ from __future__ import annotations
 import math
 
 from limberjack._jit import outlined
-from limberjack.contact.sweeps import RA, RB, STEP_N, STEP_T, N, store_impulses
+from limberjack.contact.bundles import pack_step_impulses, store_impulses, unpack_bundles
+from limberjack.contact.sweeps import RA, RB, STEP_N, STEP_T, N
 from limberjack.contact.warm_start import match_contacts
 from limberjack.methods.impulses.islands import detect_contacts
 
@@ -60,7 +61,7 @@ def restore_warm_start(rounds, cache):
 
 
 @outlined
-def redetect(setup, shapes, filters, dt, up, broad, again, contacts, cache, graph, sweeps, rounds, bulk, s):
+def redetect(setup, shapes, filters, how, dt, up, broad, again, contacts, cache, graph, sweeps, rounds, bulk, s):
     """Detect contacts again, with the impulses so far; return a status and whether the last island has joints.
 
     Args:
@@ -69,6 +70,7 @@ def redetect(setup, shapes, filters, dt, up, broad, again, contacts, cache, grap
     """
     if not again:
         _copy_cache(cache, rounds.before)
+    unpack_bundles(contacts.count[0], sweeps.link, sweeps.row, sweeps.bundles)
     store_impulses(contacts, graph, sweeps, cache)
     row, sums = sweeps.row, rounds.sums
     for t in range(contacts.count[0]):
@@ -76,7 +78,9 @@ def redetect(setup, shapes, filters, dt, up, broad, again, contacts, cache, grap
         sums.impulse[k, 0] = row[t, STEP_N]
         for c in range(3):
             sums.impulse[k, 1 + c] = row[t, STEP_T + c]
-    status, together = detect_contacts(setup, shapes, filters, dt, up, broad, contacts, cache, graph, sweeps, bulk, s)
+    status, together = detect_contacts(
+        setup, shapes, filters, how, dt, up, broad, contacts, cache, graph, sweeps, bulk, s
+    )
     if status == 0:
         match_contacts(contacts, sums)
         for t in range(contacts.count[0]):
@@ -84,4 +88,5 @@ def redetect(setup, shapes, filters, dt, up, broad, again, contacts, cache, grap
             row[t, STEP_N] = sums.found[k, 0]
             for c in range(3):
                 row[t, STEP_T + c] = sums.found[k, 1 + c]
+        pack_step_impulses(contacts.count[0], row, sweeps.bundles)
     return status, together

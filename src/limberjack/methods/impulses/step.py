@@ -17,12 +17,12 @@ Two loops share these stages: `take_steps`, and `take_ball_joint_steps` for bodi
 from __future__ import annotations
 
 from limberjack._jit import inner, kernel, outlined
+from limberjack.contact.bundles import store_impulses, unpack_bundles
 from limberjack.contact.restitution import collide
 from limberjack.contact.sleep import sleep_islands
 from limberjack.contact.sweeps import (
     DEPENETRATION,
     add_step_impulses,
-    store_impulses,
     sweep,
     update_contacts,
     warm_start,
@@ -53,10 +53,10 @@ from limberjack.methods.impulses.islands import (
     add_impulses_and_mark_free,
     detect_contacts,
     island_kind,
-    mark_free,
     relax_islands,
     solve_islands,
     sweep_kind,
+    update_island_contacts,
 )
 from limberjack.methods.impulses.joint_contacts import collide_with_joints, solve_with_joints, warm_start_with_joints
 from limberjack.methods.impulses.levels import solve_alternately, solve_by_levels
@@ -192,7 +192,7 @@ def _ball_joint_substep(
     solve_islands(islands, how, h, graph, sweeps, bulk, s.momentum, s.u)
     if together:
         status = _solve_ball_joint_islands(structure, how, h, count, graph, sweeps, bulk, balls, factored, s)
-    add_impulses_and_mark_free(0, count, sweeps.link, sweeps.row, bulk)
+    add_impulses_and_mark_free(islands, count, graph, sweeps, bulk)
     _copy(s.pose, s.stage)
     move(h, setup.gravity, s.stage, s.u_stage, bulk, s.u, s.pose)
     if status == 0 and len(balls.link) > 0:
@@ -202,8 +202,10 @@ def _ball_joint_substep(
         )
         _count_joint_ticks(begin, bulk.spent[SWEPT], bulk.spent)
     first, order = graph.island[islands], graph.order
+    add_step_impulses(first, count, sweeps.row)
     fast = ccd(first, h, substeps, s.stage, shapes, contacts, order, sweeps, bulk, s.u, s.pose)
-    update_contacts(0, count, sweeps.link, h, s.stage, s.pose, s.u, sweeps.row)
+    update_island_contacts(islands, h, s.stage, s.pose, graph, sweeps, s.u)
+    update_contacts(first, count, sweeps.link, h, s.stage, s.pose, s.u, sweeps.row)
     conserve_momentum(s.stage, s.pose, bulk, s.u)
     if fast:
         update_ccd_contacts(first, h, shapes, contacts, order, sweeps, bulk, s.pose, s.u)
@@ -232,7 +234,7 @@ def take_ball_joint_steps(
         save_state(s)
         set_moved_velocities(bulk, s.u)
         status, together = detect_contacts(
-            setup, shapes, filters, h * substeps, up, broad, contacts, cache, graph, sweeps, bulk, s
+            setup, shapes, filters, how, h * substeps, up, broad, contacts, cache, graph, sweeps, bulk, s
         )
         for _ in range(substeps):
             if status == 0:
@@ -330,7 +332,7 @@ def take_steps(
         save_state(s)
         set_moved_velocities(bulk, s.u)
         status, together = detect_contacts(
-            setup, shapes, filters, h * substeps, up, broad, contacts, cache, graph, sweeps, bulk, s
+            setup, shapes, filters, how, h * substeps, up, broad, contacts, cache, graph, sweeps, bulk, s
         )
         count = contacts.count[0]
         fresh, redetected = 0, False
@@ -341,8 +343,8 @@ def take_steps(
                 first = graph.island[graph.count[0] - 1]
                 if stale(first, count, (sub - fresh) * h, sweeps.link, sweeps.row, s.u):
                     status, together = redetect(
-                        setup, shapes, filters, h * (substeps - sub), up, broad, redetected, contacts, cache, graph,
-                        sweeps, rounds, bulk, s,
+                        setup, shapes, filters, how, h * (substeps - sub), up, broad, redetected, contacts, cache,
+                        graph, sweeps, rounds, bulk, s,
                     )  # fmt: skip
                     fresh, redetected, count = sub, True, contacts.count[0]
                     if status != 0:
@@ -384,8 +386,9 @@ def take_steps(
                     setup, tree, structure, how, h, at, count, together, rows, graph, sweeps, rounds, bulk, e, s, saddle
                 )
             if status == 0:
-                first = graph.island[graph.count[0] - 1] if together else count
-                mark_free(0, count, sweeps.link, sweeps.row, bulk)
+                islands = graph.count[0] - 1 if together else graph.count[0]
+                first = graph.island[islands]
+                add_impulses_and_mark_free(islands, count, graph, sweeps, bulk)
                 _copy(s.pose, s.stage)
                 start, swept = ticks(), bulk.spent[SWEPT]
                 status = pre_stabilize(
@@ -395,9 +398,9 @@ def take_steps(
                 _count_joint_ticks(start, swept, bulk.spent)
             # section VI: integrate positions (and velocity post-stabilization)
             if status == 0:
-                add_step_impulses(0, count, sweeps.row)
+                add_step_impulses(first, count, sweeps.row)
                 fast = ccd(first, h, substeps, s.stage, shapes, contacts, graph.order, sweeps, bulk, s.u, s.pose)
-                update_contacts(0, first, sweeps.link, h, s.stage, s.pose, s.u, sweeps.row)
+                update_island_contacts(islands, h, s.stage, s.pose, graph, sweeps, s.u)
                 conserve_momentum(s.pose_sum, s.pose, bulk, s.u)
                 if fast:
                     update_ccd_contacts(first, h, shapes, contacts, graph.order, sweeps, bulk, s.pose, s.u)
@@ -418,6 +421,17 @@ def take_steps(
         _finish(how, h * substeps, contacts, cache, graph, sweeps, bulk, s.u)
     bulk.spent[ALL] += ticks() - began
     return n, 0
+
+
+@kernel
+def set_rows(
+    # in
+    count,
+    # out
+    sweeps,
+):
+    """Write the contacts that are in bundles to their rows."""
+    unpack_bundles(count, sweeps.link, sweeps.row, sweeps.bundles)
 
 
 @kernel
