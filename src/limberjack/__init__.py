@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from limberjack import contact as contact
     from limberjack import crowd as crowd
     from limberjack import errors as errors
+    from limberjack import gym as gym
     from limberjack import io as io
     from limberjack import linear as linear
     from limberjack import maximal as maximal
@@ -111,8 +112,8 @@ _HOMES = {
 }  # fmt: skip
 _HOME_OF = {name: module for module, names in _HOMES.items() for name in names}
 _MODULES = (
-    "cli", "cluster", "collision", "constraints", "contact", "crowd", "errors", "io", "linear", "maximal", "methods",
-    "model", "reduced", "scenes", "simulation", "spatial", "viewer",
+    "cli", "cluster", "collision", "constraints", "contact", "crowd", "errors", "gym", "io", "linear", "maximal",
+    "methods", "model", "reduced", "scenes", "simulation", "spatial", "viewer",
 )  # fmt: skip
 
 __all__ = [

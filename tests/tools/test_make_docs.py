@@ -143,6 +143,7 @@ def test_every_integrator_is_described():
         "control.md",
         "sweeps.md",
         "crowds.md",
+        "learning.md",
     ],
 )
 def test_the_code_of_the_documentation_runs(page, tmp_path, monkeypatch):
