@@ -15,8 +15,7 @@ ARM = (
     '<geom type="capsule" size=".05" fromto="0 0 0 .5 0 0"/></body>'
 )
 SERVO = (
-    '<actuator><position name="s" joint="j" kp="100" kv="5"/></actuator>'
-    '<keyframe><key qpos=".3" ctrl=".2"/></keyframe>'
+    '<actuator><position name="s" joint="j" kp="100" kv="5"/></actuator><keyframe><key qpos=".3" ctrl=".2"/></keyframe>'
 )
 
 

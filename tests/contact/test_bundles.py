@@ -191,5 +191,3 @@ def test_fast_bodies_and_restitution_leave_the_bundles(seed):
     assert set(own) | set(range(10)) == loose
     assert (heap.sweeps.row[own, STEP_N] > 0.0).any()
     assert np.isfinite(heap.u).all()
-
-

@@ -147,9 +147,7 @@ def test_shock_propagation_goes_up_and_down_as_the_dense_twin_does(seed, times):
     _shock(bodies.count, times, link, level, bodies.inverse, heights, H, RATE, row, u)
 
     bias, start = [bias_of(s) for s in gaps], np.zeros(3 * bodies.count)
-    lam, expected = twin.shock(
-        bodies.minv, bodies.j, bias, bodies.friction, start, STACK, heights, times, bodies.u
-    )
+    lam, expected = twin.shock(bodies.minv, bodies.j, bias, bodies.friction, start, STACK, heights, times, bodies.u)
     assert np.count_nonzero(lam[0::3]) > 2
     found = row[:, JN, None] * bodies.normals + row[:, JT : JT + 3]
     np.testing.assert_allclose(found, bodies.world(lam), rtol=0, atol=1e-8)

@@ -59,9 +59,7 @@ def test_contacts_keep_the_feet_down():
     """With contacts the legs stay straight, and each figure collides with the others but not with itself."""
     model = lj.scenes.crowd(figures=2, contacts=True)
     positions, _ = lj.forward_kinematics(model, model.q0)
-    soles = [
-        positions[model.body_index(f"f00{i}/{side}_talus")][2] for i in range(2) for side in ("left", "right")
-    ]
+    soles = [positions[model.body_index(f"f00{i}/{side}_talus")][2] for i in range(2) for side in ("left", "right")]
     np.testing.assert_allclose(soles, 0.039 * 1.75, atol=1e-12)
     groups = {shape.name.split("/")[0]: shape.group for shape in model.shapes if shape.body != "world"}
     assert groups == {"f000": 1, "f001": 2}

@@ -20,7 +20,7 @@ from limberjack._jit import entry
 from limberjack.errors import StateError, UnknownName
 from limberjack.model.actuators import motor_of, scalar_dofs, split
 from limberjack.model.spec import WORLD, Actuator, Tendon
-from limberjack.reduced.controls import set_control
+from limberjack.reduced.actuation import set_control
 from limberjack.reduced.dynamics import array_of
 from limberjack.reduced.forces import Wrenches, no_wrenches
 from limberjack.simulation.energy_watch import JOINT_FORCES, TARGETS

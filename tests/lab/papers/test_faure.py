@@ -18,9 +18,7 @@ def test_a_figure_is_measured_and_drawn(name, tmp_path):
     table = Table(f"faure/{name}", module.TITLE, quick=True)
     with Watch("test") as watch:
         found = module.fill(table, True, watch)
-    assert (
-        not table.wrong and all(bar.passed is not False for bar in table.bars)
-    )
+    assert not table.wrong and all(bar.passed is not False for bar in table.bars)
     assert table.parts[0].rows
     (path, what), *_ = module.draw(found, tmp_path)
     assert path.stat().st_size > 1000 and what.startswith("figure")

@@ -18,9 +18,7 @@ def test_a_table_is_measured_and_drawn(name, tmp_path):
     table = Table(f"weinstein/{name}", module.TITLE, quick=True)
     with Watch("test") as watch:
         found = module.fill(table, True, watch)
-    assert (
-        not table.wrong and all(bar.passed is not False for bar in table.bars)
-    )
+    assert not table.wrong and all(bar.passed is not False for bar in table.bars)
     assert table.parts[0].rows
     for path, what in module.draw(found[:2] if isinstance(found, list) else found, tmp_path):
         assert path.stat().st_size > 1000 and what

@@ -141,7 +141,6 @@ def test_a_column_let_down_stands_still(gap):
     assert np.abs(sim.velocities).max() < 1e-6
 
 
-
 @pytest.mark.parametrize("boxes,seed,dt", [(125, 2, 1 / 240), (125, 3, 1 / 240), (500, 3, 1 / 60)])
 def test_piles_come_to_rest(boxes, seed, dt):
     """Columns of boxes, lone and leaning on each other, are at rest after three seconds, awake and undamped."""
