@@ -9,6 +9,7 @@ from dataclasses import fields, replace
 from typing import Any
 
 import numpy as np
+from numpy.typing import ArrayLike
 
 from limberjack.crowd.figures import Figures, grid, together
 from limberjack.crowd.pace import Pace
@@ -60,7 +61,7 @@ class Crowd:
         *,
         budget: int | float | Sequence[int] | None = None,
         milliseconds: float | None = None,
-        budgets: Sequence[Sequence[int]] | np.ndarray | None = None,
+        budgets: ArrayLike | None = None,
         camera: View | None = None,
         method: Any = None,
         dt: float = _DT,

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
 
 import numpy as np
+from numpy.typing import ArrayLike
 
 from limberjack.errors import StateError
 
@@ -27,7 +27,7 @@ class Pace:
         record: (frames, 2) frame and budget of each change, to be repeated instead of looking at the clock.
     """
 
-    def __init__(self, milliseconds: float | None, joints: int, record: Sequence[Sequence[int]] | None = None) -> None:
+    def __init__(self, milliseconds: float | None, joints: int, record: ArrayLike | None = None) -> None:
         self.milliseconds, self._joints = milliseconds, joints
         self.budget, self.frame = max(1, round(_FIRST_SHARE * joints)), 0
         self._changes = [(0, self.budget)]
@@ -64,7 +64,7 @@ class Pace:
         return min(max(wanted, 1), self._joints)
 
 
-def _checked(record: Sequence[Sequence[int]]) -> dict[int, int]:
+def _checked(record: ArrayLike) -> dict[int, int]:
     array = np.asarray(record)
     rising = array.ndim == 2 and array.shape[1:] == (2,) and len(array) > 0 and array.dtype.kind in "iu"
     if not rising or array[0, 0] != 0 or (np.diff(array[:, 0]) <= 0).any() or (array < 0).any():

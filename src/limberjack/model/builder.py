@@ -53,7 +53,7 @@ class Builder(BodyBuilder, RegisteredBodyBuilder, ShapeBuilder, ConstraintBuilde
         self, name: str, *, mass: float | None = None, com: ArrayLike = ORIGIN, inertia: ArrayLike | None = None,
         position: ArrayLike | None = None, rotation: ArrayLike | None = None, body_kind: str = "rigid",
         scale: ArrayLike | None = None, scale_stiffness: float = 0.0, scale_rest: ArrayLike | None = None,
-        kinematic: bool = False,
+        gravity_compensation: float = 0.0, kinematic: bool = False,
     ) -> str:  # fmt: skip
         """Add a body, rigid unless `body_kind` says otherwise, and return its name.
 
@@ -70,6 +70,7 @@ class Builder(BodyBuilder, RegisteredBodyBuilder, ShapeBuilder, ConstraintBuilde
             scale: start values of the scales of a kind that has any; None is the unscaled body.
             scale_stiffness: of the scales, against `scale_rest` [N m].
             scale_rest: scales without force; None is the unscaled body.
+            gravity_compensation: part of its weight that a force at its com carries.
             kinematic: whether its motion is prescribed, by `Simulation.move`, whatever acts on it: a platform, a belt,
                 a drum. It has no joint to a parent and stands still until it is moved. Its mass changes nothing that
                 others feel; None is a ton.
@@ -83,6 +84,7 @@ class Builder(BodyBuilder, RegisteredBodyBuilder, ShapeBuilder, ConstraintBuilde
         super().add_body(
             name, mass=mass, com=com, inertia=inertia, position=position, rotation=rotation, body_kind=body_kind,
             scale=scale, scale_stiffness=scale_stiffness, scale_rest=scale_rest,
+            gravity_compensation=gravity_compensation,
         )  # fmt: skip
         if kinematic:
             body = self._spec.bodies[-1]
