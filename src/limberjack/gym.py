@@ -13,6 +13,7 @@ itself.
 
 from __future__ import annotations
 
+import math
 import warnings
 from collections.abc import Sequence
 from dataclasses import dataclass, fields, replace
@@ -26,7 +27,9 @@ from limberjack.io import load
 from limberjack.methods.full import Full
 from limberjack.model import check
 from limberjack.model.builder import Builder
+from limberjack.model.model import Model
 from limberjack.model.spec import WORLD
+from limberjack.reduced.dynamics import mass_matrix
 from limberjack.simulation.simulation import Simulation
 from limberjack.spatial.frames import matrix_from_quaternion
 
@@ -131,6 +134,11 @@ class _Actuators:
         self.dofs = peer.jnt_dofadr[peer.actuator_trnid[:, 0]].astype(int)
         self.gear = peer.actuator_gear[:, 0].copy()
         self.low, self.high = peer.actuator_ctrlrange.astype(np.float32).T
+        # time constant, damping ratio and largest impedance of the limits, per dof
+        self.limits: dict[int, tuple[float, float, float]] = {}
+        for j in np.flatnonzero(peer.jnt_limited):
+            time, ratio = (float(x) for x in peer.jnt_solref[j])
+            self.limits[int(peer.jnt_dofadr[j])] = (time, ratio, float(peer.jnt_solimp[j, 1]))
 
 
 class _Copies:
@@ -150,7 +158,7 @@ class _Copies:
         self.task, self.count, self.actuators = task, count, _Actuators(path)
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")  # motors are left out of the model: they are driven from here
-            one = load(path)
+            one = _softened(load(path), self.actuators.limits)
         self.one = one
         model = one if count == 1 else _copied(one, count)
         self.dt = task.frame_skip * self.actuators.timestep
@@ -321,6 +329,39 @@ class _Copies:
             info["y_velocity"] = velocity[:, 1]
         ended = ~self.healthy() & self.task.terminate_when_unhealthy
         return np.sum(list(parts.values()), axis=0), ended, info
+
+
+def _softened(model: Model, limits: dict[int, tuple[float, float, float]]) -> Model:
+    """Return the model with limits as soft as the file has them: springs and dampers on the inertia that a joint moves.
+
+    A limit of MuJoCo lets through the share 1 - d of the acceleration that forces would give beyond it, with d the
+    largest impedance, against the stiffness 1 / (d T z)^2 per inertia, with the time constant T and the damping ratio
+    z of solref. The spring here yields as much to a force that lasts, and is damped in the same ratio.
+    """
+    free = 1.0 / np.diag(np.linalg.inv(mass_matrix(model, model.q0)))
+
+    def spring(v: int) -> dict[str, float]:
+        time, ratio, d = limits[v]
+        rate = math.sqrt(d / (1.0 - d)) / (d * time * ratio)
+        return {
+            "limit_stiffness": float(free[v] * rate**2),
+            "limit_damping": float(2.0 * ratio * free[v] * rate),
+        }
+
+    joints: list[Any] = []
+    for joint in model.spec.joints:
+        info = model.joint(joint.name)
+        v = info.v_start
+        if joint.axes:
+            axes = [
+                replace(x, **spring(v + k)) if x.limits and v + k in limits else x for k, x in enumerate(joint.axes)
+            ]
+            joints.append(replace(joint, axes=tuple(axes)))
+        elif joint.limits and info.nv == 1 and v in limits:
+            joints.append(replace(joint, **{word: (value,) for word, value in spring(v).items()}))
+        else:
+            joints.append(joint)
+    return Builder.from_spec(replace(model.spec, joints=joints)).build()
 
 
 def _copied(one: Any, count: int) -> Any:

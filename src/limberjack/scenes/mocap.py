@@ -28,6 +28,8 @@ _GROUND = (0.55, 0.58, 0.6, 1.0)
 _FREQUENCY = 6.0
 # Natural frequency of the whole figure on the spring of its root [Hz].
 _ASSIST = 4.0
+# Least rotation [rad] or motion [m] from a pose for calibration to the first frame.
+_JUMP = 0.1
 
 
 @dataclass(frozen=True)
@@ -171,9 +173,10 @@ def _trimmed(motion: Trajectory, skip: Any) -> Trajectory:
     if skip is None:
         if len(motion) < 4:
             return motion
-        # A pose for calibration stands apart: it is farther from the next frame than any two others by far.
-        jumps = np.abs(rates(motion.model, motion.times, motion.q)).max(axis=1)
-        skip = int(jumps[0] > 4.0 * jumps[2:].max() + 1e-9)
+        # A pose for calibration stands apart: it is far from the next frame, and those after that are near each other.
+        pairs = [rates(motion.model, motion.times[k : k + 2], motion.q[k : k + 2])[0] for k in range(3)]
+        jumps = [float(np.abs(rate).max(initial=0.0)) for rate in pairs]
+        skip = int(jumps[0] > 4.0 * max(jumps[1:]) + _JUMP / float(motion.times[1] - motion.times[0]))
     skip = whole(skip, "skip", 0)
     if skip >= len(motion):
         raise ModelError(f"skip must be less than the {len(motion)} frames of the clip, got {skip}")
