@@ -27,7 +27,14 @@ from limberjack.simulation import attachments, external_forces, snapshots
 from limberjack.simulation.attachments import Attachment
 from limberjack.simulation.energy_watch import ALL_FORCES, JOINT_FORCES, EnergyWatch
 from limberjack.simulation.grips import GripHandle
-from limberjack.simulation.handles import BodyHandle, JointError, JointHandle, PointHandle, loops_error
+from limberjack.simulation.handles import (
+    BodyHandle,
+    JointError,
+    JointHandle,
+    PointHandle,
+    loops_error,
+    require_closed_loops,
+)
 from limberjack.simulation.measures import Energy, Measures, Momentum
 from limberjack.simulation.reactions import joint_forces
 from limberjack.simulation.recorder import Bar, Frames, Uninterrupted
@@ -306,6 +313,8 @@ class Simulation:
         if not self._compiled:
             # Compiling takes long and may be interrupted; the steps themselves are counted and taken together.
             self._stepper.advance(0, clock.dt, self.forces, clock.time)
+            if self._stepper.joint_error() is None and "loops" not in self.ignored:
+                require_closed_loops(self)
             self._compiled = True
         watch = self._watch
         if watch.touched:
