@@ -144,3 +144,14 @@ def test_a_straight_chain_says_what_is_wrong():
     start = sim.energy().total
     sim.step(100)
     assert sim.joint_error().metres < 1e-8 and sim.energy().total < start + 1e-3
+
+
+@pytest.mark.parametrize("method", ["full", "multipliers", "impulses"])
+def test_open_loops_are_to_be_assembled(method):
+    """A bar that is 0.8 m away from the disks it joins is refused by name, not thrown at them; assembled, it runs."""
+    model = lj.scenes.bar_between_disks()
+    with pytest.raises(lj.LoopNotClosed, match="gap 0.8.*lj.assemble"):
+        lj.Simulation(model, method).step(1)
+    sim = lj.Simulation(model, method, q=lj.assemble(model).q)
+    sim.step(10)
+    assert sim.joint_error().metres < 1e-8

@@ -286,7 +286,7 @@ class ConstraintSet:
         gap, row = float(self.constraint.report[3]), int(self.constraint.report[4])
         name = self.joint_of(row) if row >= 0 else ""
         if gap > GAP_ALLOWED:
-            text = f'joint "{name}": gap {gap:.3g} m > {GAP_ALLOWED:g} m at {where}'
+            text = f'joint "{name}": gap {gap:.3g} m > 1e-8 m at {where}'
         else:
             # the least gap of the iteration, which left it again
             text = f'joint "{name}": closed within {gap:.3g} m at {where}, and open again by the next correction'

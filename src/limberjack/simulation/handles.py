@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 
 from limberjack.constraints.table import INEQUALITY
-from limberjack.errors import ModelError, StateError
+from limberjack.errors import LoopNotClosed, ModelError, StateError
 from limberjack.model import joints as jt
 from limberjack.model.compile import joint_frames
 from limberjack.model.spec import WORLD
@@ -24,7 +24,10 @@ if TYPE_CHECKING:
     from limberjack.model.arrays import Drives
     from limberjack.simulation.simulation import Simulation
 
-__all__ = ["BodyHandle", "JointError", "JointHandle", "PointHandle", "loop_pose", "loops_error"]
+__all__ = ["BodyHandle", "JointError", "JointHandle", "PointHandle", "loop_pose", "loops_error", "require_closed_loops"]
+
+# Loops that are open by more than this at the start are refused in reduced coordinates [m].
+_FARTHEST = 1e-2
 
 
 class JointError(NamedTuple):
@@ -64,6 +67,15 @@ def loops_error(sim: Simulation) -> JointError:
     kinds = [(name, sim.model.joint_spec(name).kind) for name in sim.model.loop_names]
     errors = [(0.0, 0.0), *(_loop_error(sim, name) for name, kind in kinds if kind != "gear")]
     return JointError(*(max(each) for each in zip(*errors, strict=True)))
+
+
+def require_closed_loops(sim: Simulation) -> None:
+    """Raise where a loop is so far open at the start that closing it within a step would throw its bodies."""
+    for name in sim.model.loop_names:
+        if sim.model.joint_spec(name).kind != "gear":
+            gap = _loop_error(sim, name)[0]
+            if gap > _FARTHEST:
+                raise LoopNotClosed(f'joint "{name}": gap {gap:.3g} m > {_FARTHEST:g} m; close it with lj.assemble')
 
 
 def loop_velocity(sim: Simulation, name: str) -> np.ndarray:

@@ -28,7 +28,14 @@ from limberjack.simulation.attachments import Attachment
 from limberjack.simulation.control import ActuatorHandle, Control
 from limberjack.simulation.energy_watch import ALL_FORCES, JOINT_FORCES, TARGETS, EnergyWatch
 from limberjack.simulation.grips import GripHandle
-from limberjack.simulation.handles import BodyHandle, JointError, JointHandle, PointHandle, loops_error
+from limberjack.simulation.handles import (
+    BodyHandle,
+    JointError,
+    JointHandle,
+    PointHandle,
+    loops_error,
+    require_closed_loops,
+)
 from limberjack.simulation.kinematic import KinematicBodies
 from limberjack.simulation.measures import Energy, Measures, Momentum
 from limberjack.simulation.reactions import joint_forces
@@ -367,6 +374,8 @@ class Simulation:
         if not self._compiled:
             # Compiling takes long and may be interrupted; the steps themselves are counted and taken together.
             self._stepper.advance(0, clock.dt, self.forces, clock.time)
+            if self._stepper.joint_error() is None and "loops" not in self.ignored:
+                require_closed_loops(self)
             self._compiled = True
         kinematic = self._kinematic
         if len(kinematic):
