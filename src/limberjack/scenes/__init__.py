@@ -39,7 +39,17 @@ from limberjack.scenes.loops import (
     simple_pendulum,
 )
 from limberjack.scenes.machines import planetary, tread
-from limberjack.scenes.piles import arch, box_pile, card_house, column, dominoes, kapla_tower, newtons_cradle
+from limberjack.scenes.piles import (
+    arch,
+    ball_grid,
+    box_pile,
+    card_house,
+    column,
+    dominoes,
+    kapla_tower,
+    newtons_cradle,
+    pyramid,
+)
 from limberjack.scenes.rings import rings
 from limberjack.scenes.tank import tank
 from limberjack.scenes.trees import ball_tree, random_tree
@@ -54,6 +64,7 @@ __all__ = [
     "adaptive_crowd",
     "andrews_squeezer",
     "arch",
+    "ball_grid",
     "ball_tree",
     "bar_between_disks",
     "baraff_contacts",
@@ -98,6 +109,7 @@ __all__ = [
     "planetary",
     "platform",
     "pre_versus_post",
+    "pyramid",
     "random_tree",
     "ring_of_figures",
     "rings",
