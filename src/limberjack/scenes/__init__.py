@@ -40,7 +40,17 @@ from limberjack.scenes.loops import (
 )
 from limberjack.scenes.machines import differential, planetary, rolling_disc, steered_cart, tread
 from limberjack.scenes.mocap import Follow, mocap, tracking_error
-from limberjack.scenes.piles import arch, box_pile, card_house, column, dominoes, kapla_tower, newtons_cradle
+from limberjack.scenes.piles import (
+    arch,
+    ball_grid,
+    box_pile,
+    card_house,
+    column,
+    dominoes,
+    kapla_tower,
+    newtons_cradle,
+    pyramid,
+)
 from limberjack.scenes.rings import rings
 from limberjack.scenes.stairs import stairs
 from limberjack.scenes.tank import tank
@@ -57,6 +67,7 @@ __all__ = [
     "adaptive_crowd",
     "andrews_squeezer",
     "arch",
+    "ball_grid",
     "ball_tree",
     "bar_between_disks",
     "baraff_contacts",
@@ -103,6 +114,7 @@ __all__ = [
     "planetary",
     "platform",
     "pre_versus_post",
+    "pyramid",
     "random_tree",
     "ring_of_figures",
     "rings",

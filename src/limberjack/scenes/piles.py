@@ -14,7 +14,9 @@ from limberjack.model.model import Model
 from limberjack.model.spec import WORLD
 from limberjack.scenes.catalog import Camera, scene, whole
 
-__all__ = ["arch", "box_pile", "card_house", "column", "dominoes", "kapla_tower", "newtons_cradle"]
+__all__ = [
+    "arch", "ball_grid", "box_pile", "card_house", "column", "dominoes", "kapla_tower", "newtons_cradle", "pyramid",
+]  # fmt: skip
 
 _COLORS = ((0.91, 0.45, 0.29, 1.0), (0.25, 0.49, 0.67, 1.0), (0.36, 0.58, 0.45, 1.0), (0.93, 0.79, 0.42, 1.0))
 _DT = 1.0 / 240.0
@@ -84,6 +86,50 @@ def column(*, boxes: int = 10, ratio: float = 1.0) -> Model:
     for k in range(boxes):
         density = 500.0 * (ratio if k == boxes - 1 else 1.0)
         _box(builder, f"box{k}", (0.2, 0.2, 0.2), (0.0, 0.0, 0.1 + 0.2 * k), density, 0.5)
+    return builder.build()
+
+
+@scene("A pyramid of boxes, one row on the other.", lambda **o: _stage(o["base"], 1.6 * o["base"], dt=1.0 / 60.0))
+def pyramid(*, base: int = 20) -> Model:
+    """Return a flat pyramid of boxes of a metre and 100 kg that touch, as engines for games measure themselves with.
+
+    Args:
+        base: boxes in the lowest row; 100 make 5050 in all.
+    """
+    base = whole(base, "base", 1)
+    builder = Builder("pyramid", gravity=(0.0, 0.0, -10.0))
+    builder.add_shape_plane(WORLD, friction=0.6)
+    for row in range(base):
+        for k in range(base - row):
+            position = (k + 0.5 * (row + 1) - 0.5 * base, 0.0, row + 0.5)
+            _box(builder, f"box{row}_{k}", (1.0, 1.0, 1.0), position, 100.0, 0.6)
+    return builder.build()
+
+
+@scene("A curtain of balls on ball joints, hung from its upper edge.", lambda **o: _stage(0.0, 1.5 * o["side"]))
+def ball_grid(*, side: int = 20) -> Model:
+    """Return a square grid of bodies of 268 kg, a metre apart, the highest row fixed.
+
+    Args:
+        side: bodies along an edge.
+    """
+    side = whole(side, "side", 2)
+    builder, mass = Builder("ball_grid", gravity=(0.0, 0.0, -10.0)), 1000.0 * 4.0 / 3.0 * math.pi * 0.4**3
+    for k in range(side):
+        for i in range(side):
+            name = f"b{k}_{i}"
+            builder.add_body(name, mass=mass, inertia=(0.4 * mass * 0.16,) * 3)
+            builder.add_shape_sphere(name, 0.4, collide=False, color=_COLORS[(k + i) % 4])
+            if i == 0:
+                builder.add_joint_fixed(f"top{k}", WORLD, name, position=(k - 0.5 * (side - 1), 0.0, 0.5 * side))
+            else:
+                builder.add_joint_ball(
+                    f"down{k}_{i}", f"b{k}_{i - 1}", name, position=(0.0, 0.0, -0.5), position_in_child=(0.0, 0.0, 0.5)
+                )
+            if k > 0 and i > 0:
+                builder.add_joint_ball(
+                    f"side{k}_{i}", f"b{k - 1}_{i}", name, position=(0.5, 0.0, 0.0), position_in_child=(-0.5, 0.0, 0.0)
+                )
     return builder.build()
 
 

@@ -10,7 +10,7 @@ import numpy as np
 
 import limberjack as lj
 from limberjack import scenes
-from limberjack_lab.bench.free_bodies import FRAME, Bodies, Run, run_mujoco, run_ours, run_pybullet
+from limberjack_lab.bench.free_bodies import FRAME, Bodies, Run, run_mujoco, run_ours, run_pybullet, run_rapier
 from limberjack_lab.bench.table import Part, Table, Watch, columns, peer, ratio
 
 __all__ = ["TITLE", "Sizes", "fill"]
@@ -40,10 +40,13 @@ class Sizes(NamedTuple):
     mesh_frames: int = 60
     growth: tuple[int, ...] = (500, 2000, 8000, 20_000)
     growth_frames: int = 40
+    pyramid: int = 100
+    pyramid_frames: int = 60
+    side: int = 30
     cap: float = 300.0  # most seconds of a run
 
 
-_QUICK = Sizes(3, 6, 10, 20, (0,), 6, 2, 6, 3, (20, 40), 4, 10.0)
+_QUICK = Sizes(3, 6, 10, 20, (0,), 6, 2, 6, 3, (20, 40), 4, 6, 6, 4, 10.0)
 
 
 def _mean(run: Run) -> float | str:
@@ -220,10 +223,47 @@ def _growth(table: Table, sizes: Sizes, watch: Watch) -> None:
     table.bar("largest / least time per contact, 500 to 20,000 boxes", max(each) / min(each), 1.5, False)
 
 
+def _games(table: Table, sizes: Sizes, peers: dict[str, Any], rapier: Any, watch: Watch) -> None:
+    """Measure scenes of engines for games beside rapier3d, with gap, overlap and energy of every run."""
+    part = table.part(
+        "scenes of engines for games, frames of 1/60 s, sleeping off",
+        "case: scene; who: by; ms: frame,|mean [ms]; last: last 10 [ms]; gap: largest gap|of a joint [mm]; "
+        "depth: deepest overlap|at the end [mm]; speed: fastest body|at the end [m/s]; "
+        "energy: energy gained|or lost [kJ]",
+    )
+    cases = (
+        (f"{sizes.few} boxes", scenes.box_pile(boxes=sizes.few), sizes.box_frames, True),
+        (f"{sizes.many} boxes", scenes.box_pile(boxes=sizes.many), sizes.box_frames, True),
+        (f"pyramid of {sizes.pyramid} rows", scenes.pyramid(base=sizes.pyramid), sizes.pyramid_frames, True),
+        (f"grid of {sizes.side} x {sizes.side} balls", scenes.ball_grid(side=sizes.side), sizes.pyramid_frames, False),
+    )
+    for case, model, frames, boxes in cases:
+        watch(case, 1)
+        bodies, times = Bodies(model), {}
+        rows = [(f"impulses, {word}", lj.Impulses(sleeping=False, accuracy=word)) for word in ("default", "game")]
+        runs = [(who, run_ours(lj.Simulation(model, method, dt=FRAME), frames, cap=sizes.cap)) for who, method in rows]
+        if rapier is not None:
+            runs.append(("rapier3d, 1/60", run_rapier(rapier, bodies, FRAME, frames, cap=sizes.cap)))
+        # the others take minutes for thousands of bodies
+        for name, runner in peers.items() if case == cases[0][0] or not boxes else ():
+            runs.append((f"{name}, 1/240", runner(bodies, 1.0 / 240.0, frames, cap=sizes.cap)))
+        for who, run in runs:
+            row = part.add(
+                case=case, who=who, ms=_mean(run), last=run.last, gap=1e3 * run.gap, depth=1e3 * run.penetration,
+                speed=float(run.speed.max(initial=0.0)), energy=None if run.energy is None else 1e-3 * run.energy,
+            )  # fmt: skip
+            times[who] = row["ms"]
+        other = times.get("rapier3d, 1/60")
+        for word, limit in (("default", 1.7), ("game", 1.0)):
+            if boxes:
+                value = ratio(times[f"impulses, {word}"], other)
+                table.bar(f"{case}: ours, {word} / rapier3d", value, limit, False)
+
+
 def fill(table: Table, quick: bool, watch: Watch) -> None:
     """Measure the table; see `bench.DESCRIPTIONS`."""
     sizes = _QUICK if quick else Sizes()
-    watch.begin(11 + len(sizes.seeds) + len(sizes.growth))
+    watch.begin(15 + len(sizes.seeds) + len(sizes.growth))
     known = {"MuJoCo": (peer("mujoco", table), run_mujoco), "PyBullet": (peer("pybullet", table), run_pybullet)}
     peers = {name: partial(runner, module) for name, (module, runner) in known.items() if module is not None}
     _net(table, sizes, peers, watch)
@@ -231,8 +271,10 @@ def fill(table: Table, quick: bool, watch: Watch) -> None:
     _asleep(table, sizes, watch)
     _rings(table, sizes, peers, watch)
     _growth(table, sizes, watch)
+    _games(table, sizes, peers, peer("rapier3d", table), watch)
     table.note(
         "times are of this thread's processor; peers take steps of 1/240 s, or as said, ours detects once a frame",
+        "rapier3d: one thread, its defaults; overlaps of its poses are found by our detection",
         "MuJoCo: Newton, solref (2 dt, 1) for joints and contacts; PyBullet: maximal coordinates, 50 iterations",
         "energy: of the net at the end less at the start; the reference is another method with a step of 1/3840 s",
     )

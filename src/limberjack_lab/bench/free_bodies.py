@@ -1,4 +1,4 @@
-"""Free bodies on ball joints in maximal coordinates: whole runs of ours, of MuJoCo and of PyBullet, frame by frame.
+"""Free bodies on ball joints in maximal coordinates: whole runs of ours and of peers, frame by frame.
 
 All get the same bodies, shapes, joints and friction; each has its own contacts and its own solver.
 """
@@ -18,7 +18,7 @@ from limberjack import errors
 from limberjack_lab.bench.frames import rotate
 from limberjack_lab.bench.peers import numbers
 
-__all__ = ["FRAME", "Bodies", "Run", "connects", "run_mujoco", "run_ours", "run_pybullet", "to_free_mjcf"]
+__all__ = ["FRAME", "Bodies", "Run", "connects", "run_mujoco", "run_ours", "run_pybullet", "run_rapier", "to_free_mjcf"]
 
 # Length of a frame [s]; engines take as many steps as it holds.
 FRAME = 1.0 / 60.0
@@ -30,7 +30,7 @@ _LOST = 1e4
 class Run:
     """What a run of some frames showed."""
 
-    ms: list[float] = field(default_factory=list)  # time of each frame, of this thread's processor [ms]
+    ms: list[float] = field(default_factory=list)  # processor time of each frame, of the thread that computes [ms]
     # how much of each joints took, by the last call's share, where the method counts it [ms]
     joints_ms: list[float] = field(default_factory=list)
     # largest distance of a joint's two points at the end of each frame [m]
@@ -118,6 +118,13 @@ class Bodies:
             if shape.collide:
                 self.shapes[index[shape.body]].append(shape)
 
+    def overlap(self, positions: np.ndarray, rotations: np.ndarray) -> float:
+        """Return the deepest overlap at given coms (n, 3) and quaternions (n, 4), by our own detection [m]."""
+        query = lj.CollisionQuery(self.model)
+        at = (positions - rotate(rotations, self.com))[self.index]
+        query.find(at, np.ascontiguousarray(rotations[self.index]))
+        return float(max(np.max(query.depths, initial=0.0), 0.0))
+
     def gap(self, positions: np.ndarray, rotations: np.ndarray) -> float:
         """Return the largest distance of the two points of a joint, from coms (n, 3) and quaternions (n, 4) [m]."""
         positions = np.vstack([positions, np.zeros(3)])
@@ -128,13 +135,20 @@ class Bodies:
         return float(np.linalg.norm(a - b, axis=1).max(initial=0.0))
 
 
-def _frames(run: Run, frames: int, cap: float, advance: Callable[[], None], look: Callable[[int], None]) -> None:
+def _frames(
+    run: Run,
+    frames: int,
+    cap: float,
+    advance: Callable[[], None],
+    look: Callable[[int], None],
+    clock: Callable[[], float] = time.thread_time,
+) -> None:
     """Take frames until all are done, the run is lost, or `cap` seconds are over."""
     begin = time.perf_counter()
     for frame in range(frames):
-        start = time.thread_time()
+        start = clock()
         advance()
-        run.ms.append(1e3 * (time.thread_time() - start))
+        run.ms.append(1e3 * (clock() - start))
         look(frame)
         if run.lost or time.perf_counter() - begin > cap:
             run.short = frame < frames - 1
@@ -351,4 +365,91 @@ def run_pybullet(
         run.penetration, run.contacts = max(depths, default=0.0), len(depths)
     finally:
         p.disconnect(client)
+    return run
+
+
+def _rapier_collider(r: Any, shape: Any) -> Any:
+    if shape.kind == "box":
+        out = r.Collider.cuboid(*(0.5 * x for x in shape.size))
+    elif shape.kind == "sphere":
+        out = r.Collider.ball(shape.size[0])
+    elif shape.kind == "capsule":
+        out = r.Collider.capsule_z(0.5 * shape.size[1], shape.size[0])
+    elif shape.kind == "plane":
+        # a box of a metre below the ground: rapier's own half space is slower
+        out = r.Collider.cuboid(400.0, 400.0, 1.0)
+        return out.translation((0.0, 0.0, -1.0)).friction(shape.friction)
+    else:
+        raise errors.ModelError(f'shape "{shape.name}" is a {shape.kind}; rapier3d gets boxes, spheres and capsules')
+    pose = r.Isometry3(tuple(shape.position), r.Rotation3(*shape.rotation))
+    return out.position(pose).friction(shape.friction).density(0.0)
+
+
+def _rapier_bodies(r: Any, world: Any, bodies: Bodies) -> list[Any]:
+    rule = r.CoefficientCombineRule.AVERAGE
+    ground = [_rapier_collider(r, shape).friction_combine_rule(rule) for shape in bodies.shapes[-1]]
+    handles = [world.add_body(r.RigidBody.fixed(), ground)]
+    for i, spec in enumerate(bodies.specs):
+        body = r.RigidBody.fixed() if bodies.fixed[i] else r.RigidBody.dynamic()
+        body = body.position(r.Isometry3(tuple(bodies.positions[i]), r.Rotation3(*bodies.rotations[i])))
+        if not bodies.fixed[i]:
+            m = np.asarray(spec.inertia)
+            if np.abs(m - np.diag(np.diag(m))).max() > 1e-12 * m.max():
+                raise errors.ModelError(f'body "{bodies.names[i]}": rapier3d gets inertias along the body axes only')
+            own = r.MassProperties((0.0, 0.0, 0.0), float(spec.mass), tuple(np.diag(m)))
+            body = body.additional_mass_properties(own).can_sleep(False)
+        shapes = [_rapier_collider(r, shape).friction_combine_rule(rule) for shape in bodies.shapes[i]]
+        handles.append(world.add_body(body, shapes))
+    for (a, b), (at_a, at_b) in zip(bodies.ends, bodies.points, strict=True):
+        joint = r.SphericalJoint.builder().local_anchor1(tuple(at_a)).local_anchor2(tuple(at_b))
+        world.impulse_joints.insert(handles[a + 1], handles[b + 1], joint.contacts_enabled(False).build())
+    return handles[1:]
+
+
+def run_rapier(
+    r: Any, bodies: Bodies, dt: float, frames: int, *, keep: tuple[int, ...] = (), cap: float = 120.0
+) -> Run:
+    """Return a run of rapier3d on one thread with its defaults; overlaps are found by our own detection."""
+    world, run, steps = r.PhysicsWorld(gravity=tuple(bodies.model.gravity)), Run(), max(1, round(FRAME / dt))
+    world.set_num_threads(1)
+    world.integration_parameters.dt = dt
+    handles = _rapier_bodies(r, world, bodies)
+    mass = np.array([0.0 if fixed else spec.mass for fixed, spec in zip(bodies.fixed, bodies.specs, strict=True)])
+    inertia = np.array([np.asarray(spec.inertia) for spec in bodies.specs])
+
+    def state() -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
+        rows = []
+        for handle in handles:
+            one = world.rigid_bodies[handle]
+            x, q, v, w = one.translation, one.rotation, one.linvel, one.angvel
+            rows.append((x.x, x.y, x.z, q.w, q.i, q.j, q.k, v.x, v.y, v.z, w.x, w.y, w.z))
+        out = np.array(rows)
+        return out[:, :3], out[:, 3:7], out[:, 7:10], out[:, 10:]
+
+    def energy() -> float:
+        positions, rotations, v, w = state()
+        local = rotate(rotations * (1.0, -1.0, -1.0, -1.0), w)
+        spin = np.einsum("ij,ijk,ik->i", local, inertia, local) * (mass > 0.0)
+        return float(0.5 * (mass @ np.square(v).sum(axis=1) + spin.sum()) - mass @ (positions @ bodies.model.gravity))
+
+    before = energy()
+
+    def advance() -> None:
+        for _ in range(steps):
+            world.step()
+
+    def look(frame: int) -> None:
+        if frame % 5 and frame != frames - 1 and frame not in keep:
+            return
+        positions, rotations, *_ = state()
+        run.lost = not np.isfinite(positions).all() or float(np.abs(positions).max()) > _LOST
+        run.gaps.append(bodies.gap(positions, rotations))
+        if frame in keep:
+            run.positions.append(positions[bodies.index])
+
+    # its one thread is not ours
+    _frames(run, frames, cap, advance, look, time.process_time)
+    positions, rotations, v, _ = state()
+    run.speed, run.energy = np.linalg.norm(v, axis=1), energy() - before
+    run.penetration = bodies.overlap(positions, rotations)
     return run

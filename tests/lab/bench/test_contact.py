@@ -8,7 +8,7 @@ import pytest
 import limberjack as lj
 from limberjack import scenes
 from limberjack_lab.bench import contact
-from limberjack_lab.bench.free_bodies import Bodies, run_mujoco, run_ours, to_free_mjcf
+from limberjack_lab.bench.free_bodies import Bodies, run_mujoco, run_ours, run_rapier, to_free_mjcf
 from limberjack_lab.bench.table import Table, Watch
 
 
@@ -18,13 +18,17 @@ def test_the_quick_table_is_filled():
     with Watch("test") as watch:
         contact.fill(table, True, watch)
     assert not table.wrong
-    nets, boxes, asleep, rings, growth = (part.rows for part in table.parts)
-    for row in (*nets, *boxes, *asleep, *rings, *growth):
+    nets, boxes, asleep, rings, growth, games = (part.rows for part in table.parts)
+    for row in (*nets, *boxes, *asleep, *rings, *growth, *games):
         assert isinstance(row["ms"], float) and row["ms"] > 0.0, row
     for row in nets:
         if row["who"].startswith("impulses"):
             assert row["gap"] <= 0.1 and row["end"] < 1e-2
-    assert len(table.bars) >= 14 and all(bar.passed is None for bar in table.bars)
+    for row in games:
+        assert row["gap"] >= 0.0 and row["depth"] is not None
+        if row["who"].startswith("impulses"):
+            assert row["gap"] <= 1.0 and row["energy"] <= 1e-3
+    assert len(table.bars) >= 20 and all(bar.passed is None for bar in table.bars)
 
 
 def test_peers_get_the_same_bodies():
@@ -39,6 +43,20 @@ def test_peers_get_the_same_bodies():
     assert theirs.gap < 1e-3 and ours.gap < 1e-7
     fallen = np.linalg.norm(bodies.positions - ours.positions[0], axis=1).max()
     assert fallen > 0.05 and np.abs(theirs.positions[0] - ours.positions[0]).max() < 0.02 * fallen
+
+
+def test_rapier_gets_the_same_bodies():
+    """Boxes dropped in rapier3d are where ours are, and its overlap is what our detection finds at its poses."""
+    rapier = pytest.importorskip("rapier3d")
+    model = scenes.box_pile(boxes=8)
+    bodies = Bodies(model)
+    theirs = run_rapier(rapier, bodies, 1 / 240, 4, keep=(3,))
+    ours = run_ours(lj.Simulation(model, "impulses", dt=1 / 240), 4, keep=(3,))
+    fallen = np.linalg.norm(bodies.positions[bodies.index] - ours.positions[0], axis=1).max()
+    assert fallen > 0.005 and np.abs(theirs.positions[0] - ours.positions[0]).max() < 0.1 * fallen
+    assert theirs.energy == pytest.approx(0.0, abs=0.1 * 8 * 4.0 * 9.81 * fallen)
+    lifted = bodies.positions + (0.0, 0.0, -0.013)
+    assert bodies.overlap(lifted, bodies.rotations) == pytest.approx(0.003, abs=1e-9)
 
 
 def test_other_joints_are_refused():
