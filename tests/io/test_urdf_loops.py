@@ -55,6 +55,24 @@ def test_a_five_bar_linkage_closes_and_gains_nothing(tmp_path):
     assert np.abs(sim.q).max() > 0.3
 
 
+@pytest.mark.parametrize("kind", ["3d", "6d"])
+def test_the_start_closes_the_loops(tmp_path, kind):
+    """A linkage that is open at zero starts closed, by joints alone; one that cannot close says so."""
+    yaml = f"closed_loop: [['end_a', 'end_b']]\ntype: ['{kind}']\n"
+    text = five_bar().replace("1.3500109 0", "0.9 0", 1)
+    if kind == "6d":  # the ends turn with the forearms: a hinge more makes the angle free
+        text = text.replace(
+            '<joint name="tip_b" type="fixed">', '<joint name="tip_b" type="continuous"><axis xyz="0 1 0"/>'
+        )
+        text = text.replace('<link name="end_b"/>', f'<link name="end_b">{MASS.format(x=0.0)}</link>')
+    model = load(tmp_path, yaml, text)
+    assert lj.Simulation(model).joint_error() < (1e-9, 1e-9)
+    assert np.abs(model.q0).max() > 0.1
+    far = five_bar().replace('xyz="0.2 0 0" rpy="0 -1.2', 'xyz="2 0 0" rpy="0 -1.2')
+    with pytest.warns(lj.ModelWarning, match="loops stay open by"):
+        load(tmp_path, yaml, far)
+
+
 def test_joint_types(tmp_path):
     """Joints become spherical and universal as the file says."""
     yaml = (
