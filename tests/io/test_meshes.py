@@ -97,9 +97,7 @@ def test_obj_polygons_slashes_and_relative_numbers(tmp_path):
 def test_equal_vertices_are_one(tmp_path):
     """Vertices at one place are shared, zeros of both signs alike; unused vertices and flat triangles go."""
     path = tmp_path / "a.obj"
-    path.write_text(
-        "v 9 9 9\nv 0 0 0\nv 1 0 0\nv 0 1 0\nv -0.0 0 0\nv 1 0 0\nv 0 0 1\nf 2 3 4\nf 5 7 6\nf 2 5 3\n"
-    )
+    path.write_text("v 9 9 9\nv 0 0 0\nv 1 0 0\nv 0 1 0\nv -0.0 0 0\nv 1 0 0\nv 0 0 1\nf 2 3 4\nf 5 7 6\nf 2 5 3\n")
     vertices, faces = meshes.read(path)
     assert vertices.tolist() == [[0, 0, 0], [1, 0, 0], [0, 1, 0], [0, 0, 1]]
     assert faces.tolist() == [[0, 1, 2], [0, 3, 1]]
@@ -158,8 +156,7 @@ def test_collada_cannot_explode(tmp_path):
     """Instances of instances, in a ring or doubling each level, end in an error."""
     ring = '<library_nodes><node id="n"><instance_node url="#n"/></node></library_nodes>'
     levels = "".join(
-        f'<node id="n{i}"><instance_node url="#n{i + 1}"/><instance_node url="#n{i + 1}"/></node>'
-        for i in range(60)
+        f'<node id="n{i}"><instance_node url="#n{i + 1}"/><instance_node url="#n{i + 1}"/></node>' for i in range(60)
     )
     double = f'<library_nodes>{levels}<node id="n60"/></library_nodes>'
     for nodes, start in ((ring, "n"), (double, "n0")):
@@ -254,9 +251,7 @@ def test_damaged_files_never_crash(tmp_path, kind):
         for _ in range(chance.randint(1, 6)):
             at = chance.randrange(len(data))
             cut = slice(at, at + chance.choice((0, 1, 1, 20)))
-            data[cut] = chance.choice(
-                (b"", b"-", b"9", b" ", b"e9", b"nan", b"<", bytes(chance.randbytes(3)))
-            )
+            data[cut] = chance.choice((b"", b"-", b"9", b" ", b"e9", b"nan", b"<", bytes(chance.randbytes(3))))
         path.write_bytes(bytes(data[: chance.choice((len(data), chance.randrange(1, len(data) + 1)))]))
         try:
             vertices, faces = meshes.read(path)

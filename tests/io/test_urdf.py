@@ -20,9 +20,7 @@ def link(name, inside=SOLID):
     return f'<link name="{name}">{inside}</link>\n'
 
 
-def joint(
-    name, parent, child, kind="revolute", inside='<limit lower="-1" upper="1" effort="1" velocity="1"/>'
-):
+def joint(name, parent, child, kind="revolute", inside='<limit lower="-1" upper="1" effort="1" velocity="1"/>'):
     ends = f'<parent link="{parent}"/><child link="{child}"/>'
     return f'<joint name="{name}" type="{kind}">{ends}{inside}</joint>\n'
 
@@ -36,9 +34,7 @@ def put(tmp_path):
 
     def write(inside, name="robot.urdf"):
         path = tmp_path / name
-        path.write_text(
-            inside if inside.lstrip().startswith("<?xml") else f'<robot name="r">\n{inside}</robot>\n'
-        )
+        path.write_text(inside if inside.lstrip().startswith("<?xml") else f'<robot name="r">\n{inside}</robot>\n')
         return path
 
     return write
@@ -189,13 +185,7 @@ def test_mimic_without_a_source(put):
     """A mimic of nothing, itself or a fixed joint is left out with a warning; on a fixed joint, quietly."""
     for source, word in (("nobody", "no other joint"), ("j", "no other joint"), ("f", "which is fixed")):
         inside = f'<limit lower="0" upper="1"/><mimic joint="{source}"/>'
-        path = put(
-            ARM
-            + link("c")
-            + link("d")
-            + joint("j", "base", "c", inside=inside)
-            + joint("f", "c", "d", "fixed")
-        )
+        path = put(ARM + link("c") + link("d") + joint("j", "base", "c", inside=inside) + joint("f", "c", "d", "fixed"))
         model, texts = warned(path)
         assert model.loop_names == () and len(texts) == 1 and word in texts[0]
         with pytest.raises(FileError, match=word):
@@ -266,18 +256,14 @@ def test_shapes_and_colours(put, quiet):
 
 
 def mesh_link(reference, extra=""):
-    return link(
-        "a", SOLID + f'<collision><geometry><mesh filename="{reference}" {extra}/></geometry></collision>'
-    )
+    return link("a", SOLID + f'<collision><geometry><mesh filename="{reference}" {extra}/></geometry></collision>')
 
 
 @pytest.mark.parametrize("suffix", ["stl", "obj", "dae", "ply"])
 def test_meshes_are_scaled_and_kept_outward(tmp_path, put, quiet, suffix):
     """Each axis has its own scale, baked into the vertices; a mirror keeps the volume positive."""
     trimesh.creation.box((1, 2, 3)).export(tmp_path / f"box.{suffix}")
-    path = put(
-        mesh_link(f"box.{suffix}", 'scale="0.1 -0.2 0.3"') + link("b", "") + joint("j", "a", "b", "fixed")
-    )
+    path = put(mesh_link(f"box.{suffix}", 'scale="0.1 -0.2 0.3"') + link("b", "") + joint("j", "a", "b", "fixed"))
     shape = load(path).shapes[0]
     mesh = trimesh.Trimesh(shape.vertices, shape.faces, process=False)
     np.testing.assert_allclose(mesh.extents, (0.1, 0.4, 0.9), rtol=1e-6)
@@ -417,15 +403,9 @@ def test_rounding_noise_in_an_inertia_is_no_fault(put, quiet):
 
 def test_foreign_elements(put):
     """Hardware, simulator and sensor elements are passed over; unknown ones are named once per file."""
-    silent = '<transmission name="t"/><gazebo><x/></gazebo><sensor/>' + ARM.replace(
-        "<limit", "<calibration/><limit"
-    )
+    silent = '<transmission name="t"/><gazebo><x/></gazebo><sensor/>' + ARM.replace("<limit", "<calibration/><limit")
     assert warned(put(silent))[1] == []
-    odd = (
-        link("a", SOLID + "<odd/>")
-        + link("b", SOLID + "<odd/>")
-        + joint("j", "a", "b", inside=TURNS + "<odder/>")
-    )
+    odd = link("a", SOLID + "<odd/>") + link("b", SOLID + "<odd/>") + joint("j", "a", "b", inside=TURNS + "<odder/>")
     path = put(odd + "<xacro:macro/><oddest/>")
     _, texts = warned(path)
     assert len(texts) == 1 and texts[0].startswith(f"{path}: unknown elements")
@@ -438,9 +418,7 @@ def test_robot_without_a_name_takes_the_file_name(put, quiet):
     assert load(put(f'<?xml version="1.0"?><robot>{ARM}</robot>', "walker.urdf")).name == "walker"
 
 
-RING = (
-    link("a") + link("b") + link("c") + joint("ab", "a", "b") + joint("bc", "b", "c") + joint("ca", "c", "a")
-)
+RING = link("a") + link("b") + link("c") + joint("ab", "a", "b") + joint("bc", "b", "c") + joint("ca", "c", "a")
 BAD = {
     "empty file": ('<?xml version="1.0"?>', "no element"),
     "broken": ("<link", "not well-formed"),
@@ -530,9 +508,7 @@ def test_damaged_files_never_crash(put):
         for _ in range(chance.randint(1, 4)):
             at = chance.randrange(len(data))
             cut = slice(at, at + chance.choice((0, 1, 1, 30)))
-            data[cut] = chance.choice(
-                (b"", b"-", b"9", b"e300", b"nan", b'"', b"<", b" ", chance.choice(words))
-            )
+            data[cut] = chance.choice((b"", b"-", b"9", b"e300", b"nan", b'"', b"<", b" ", chance.choice(words)))
         path.write_bytes(bytes(data))
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", ModelWarning)

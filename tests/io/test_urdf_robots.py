@@ -80,9 +80,7 @@ def test_links_agree_with_yourdfpy(name):
         frame = np.eye(4) if inertial.origin is None else inertial.origin
         turned = frame[:3, :3] @ inertial.inertia @ frame[:3, :3].T
         np.testing.assert_allclose(body.com, frame[:3, 3], atol=1e-12)
-        np.testing.assert_allclose(
-            body.inertia, turned, rtol=1e-9, atol=1e-12 * max(np.abs(turned).max(), 1e-3)
-        )
+        np.testing.assert_allclose(body.inertia, turned, rtol=1e-9, atol=1e-12 * max(np.abs(turned).max(), 1e-3))
 
 
 @pytest.mark.parametrize("name", sorted(set(ROBOTS) - EMPTY))
@@ -164,9 +162,7 @@ def test_meshes_are_found_and_load(name):
         warnings.simplefilter("always")
         model = load(ROBOTS[name])
     assert not [one for one in caught if "mesh" in str(one.message)]
-    assert len(model.shapes) == len(
-        [x for link in oracle(name).links for x in (*link.visuals, *link.collisions)]
-    )
+    assert len(model.shapes) == len([x for link in oracle(name).links for x in (*link.visuals, *link.collisions)])
     for shape in model.shapes:
         if shape.kind == "mesh":
             assert np.abs(shape.vertices).max() < 3.0 and len(shape.faces) > 3

@@ -154,9 +154,7 @@ def test_package_paths_and_extra_roots(workspace):
         found = Roots(file, (), paths).resolve("package://hand/meshes/c.stl", 1)
         assert found == (workspace / "mine/hand/meshes/c.stl").resolve()
     assert Roots(file, [workspace / "secret"]).resolve("s.stl", 1) == (workspace / "secret/s.stl").resolve()
-    assert (
-        Roots(file, [workspace]).resolve("../../../secret/s.stl", 1) == (workspace / "secret/s.stl").resolve()
-    )
+    assert Roots(file, [workspace]).resolve("../../../secret/s.stl", 1) == (workspace / "secret/s.stl").resolve()
     # A package whose folder has another name is found by what stands in it.
     renamed = Roots(file, [workspace / "ws/hand"]).resolve("package://hand_description/meshes/c.stl", 1)
     assert renamed == (workspace / "ws/hand/meshes/c.stl").resolve()

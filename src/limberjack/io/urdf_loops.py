@@ -88,17 +88,15 @@ def read_loops(urdf: Path) -> Loops:
 
 
 def closed_start(model: Model, loops: Loops) -> tuple[np.ndarray, float]:
-    """Return coordinates near the start of a model at which the loops are closed, and the largest gap left [m or rad]."""
+    """Return coordinates near the start at which the loops are closed, and the largest gap left [m or rad]."""
     q = np.array(model.q0)
     pairs = [(model, a, b, kind) for a, b, kind in loops.loops]
     for _ in range(_ITERATIONS):
         gaps = _gaps(pairs, q)
         if np.abs(gaps).max() < _CLOSED:
             break
-        columns = [
-            _gaps(pairs, moved(model, q, unit)) - _gaps(pairs, moved(model, q, -unit))
-            for unit in _DELTA * np.eye(model.nv)
-        ]
+        units = _DELTA * np.eye(model.nv)
+        columns = [_gaps(pairs, moved(model, q, unit)) - _gaps(pairs, moved(model, q, -unit)) for unit in units]
         step = np.linalg.lstsq(np.array(columns).T / (2.0 * _DELTA), -gaps, rcond=1e-6)[0]
         q = moved(model, q, step * min(1.0, 0.3 / max(float(np.abs(step).max()), 1e-12)))
     return q, float(np.abs(_gaps(pairs, q)).max())
