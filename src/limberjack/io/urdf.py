@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from itertools import combinations
 from pathlib import Path
 from typing import Any
@@ -19,6 +19,7 @@ import numpy as np
 
 from limberjack.errors import FileError, ModelError, ModelWarning, UnknownName
 from limberjack.io.overlaps import Core, core_of, overlap
+from limberjack.io.urdf_loops import Loops, closed_start, read_loops
 from limberjack.io.urdf_shapes import Shape, Shapes
 from limberjack.io.urdf_source import NO_TURN, ORIGIN, Pose, Source
 from limberjack.io.xml import Element, Roots, read_xml
@@ -39,6 +40,7 @@ _KINDS = {
     "planar": "planar",
     "spherical": "ball",
     "ball": "ball",
+    "universal": "universal",
 }
 
 _X = (1.0, 0.0, 0.0)  # the default axis of a joint
@@ -75,10 +77,58 @@ def read(
     """
     source = Source(Path(path), repair)
     robot = _read_robot(source, Roots(Path(path), roots, package_paths) if meshes else None, collision)
-    model = _build(source, robot, base)
+    loops = _take_loops(robot, read_loops(Path(path)))
+    model = _build(source, robot, base, loops)
+    if loops.loops:
+        model = _start_closed(source, model, loops)
     for text in dict.fromkeys(source.notes):
         warnings.warn(ModelWarning(text), stacklevel=3)
     return model
+
+
+def _take_loops(robot: _Robot, loops: Loops) -> Loops:
+    """Give joints the types of `robot.yaml` and return its loops with links for frames; refuse unknown names."""
+    where = str(loops.path)
+    for name, kind in loops.joints.items():
+        if name not in robot.joints:
+            raise FileError(where, str(UnknownName("joint", name, "the URDF", robot.joints)))
+        robot.joints[name].type = kind
+    for name in loops.motors:
+        if name not in robot.joints:
+            raise FileError(where, str(UnknownName("joint", name, "the URDF", robot.joints)))
+    found: list[tuple[str, str, str]] = []
+    for a, b, kind in loops.loops:
+        ends = [robot.joints[end].child if end not in robot.links and end in robot.joints else end for end in (a, b)]
+        for end in ends:
+            if end not in robot.links:
+                raise FileError(
+                    where, str(UnknownName("link or joint", end, "the URDF", [*robot.links, *robot.joints]))
+                )
+        found.append((ends[0], ends[1], kind))
+    return Loops(loops.path, found, loops.joints, loops.motors)
+
+
+def _start_closed(source: Source, model: Model, loops: Loops) -> Model:
+    """Return the model with a start at which its loops are closed."""
+    q, gap = closed_start(model, loops)
+    if gap > 1e-6:
+        source.notes.append(f"{loops.path}: loops stay open by {gap:.3g} m or rad at the start; give q that close them")
+    spec = model.spec.copy()
+    for i, joint in enumerate(spec.joints):
+        info = model.joint(joint.name)
+        if not info.is_loop and info.nq:
+            spec.joints[i] = replace(joint, start=tuple(q[info.q].tolist()))
+    return Builder.from_spec(spec).build()
+
+
+def _add_loops(builder: Builder, robot: _Robot, loops: Loops) -> None:
+    """Add the loops and motors of `robot.yaml`."""
+    for i, (a, b, kind) in enumerate(loops.loops):
+        parent, child = (b, a) if b == WORLD else (a, b)
+        builder.add_joint(kind, _unused(f"closed_loop{i + 1}", robot.joints), parent, child)
+    for name in loops.motors:
+        if _KINDS[robot.joints[name].type] in ("hinge", "slide"):
+            builder.add_actuator(name, name)
 
 
 @dataclass(slots=True)
@@ -239,14 +289,14 @@ def _order(source: Source, robot: _Robot) -> None:
         raise source.error(robot.links[WORLD].node, message)
 
 
-def _build(source: Source, robot: _Robot, base: str) -> Model:
+def _build(source: Source, robot: _Robot, base: str, loops: Loops) -> Model:
     """Return the model; moving parts without inertia are given a small one where repairs are allowed."""
     if base == "free" and robot.root == WORLD:
         _loosen(source, robot)
     moving = [name for name in robot.order if _moves(robot, name, base)]
     _give_mass(source, robot, moving)
     try:
-        return _assemble(source, robot, base).build()
+        return _assemble(source, robot, base, loops).build()
     except FileError:
         raise
     except ModelError as error:
@@ -259,7 +309,7 @@ def _build(source: Source, robot: _Robot, base: str) -> Model:
         message = f"that of a sphere of radius 1 cm and {given:g} kg is added"
         source.warn(link.node, f'link "{link.name}" has too little inertia to move; {message}')
     try:
-        return _assemble(source, robot, base).build()
+        return _assemble(source, robot, base, loops).build()
     except FileError:
         raise
     except ModelError as error:
@@ -311,7 +361,7 @@ def _thin_parts(robot: _Robot, moving: list[str]) -> list[_Link]:
     return [robot.links[name] for name in moving if name not in solid]
 
 
-def _assemble(source: Source, robot: _Robot, base: str) -> Builder:
+def _assemble(source: Source, robot: _Robot, base: str, loops: Loops) -> Builder:
     """Return a builder with everything in it, bodies depth first."""
     with source.at(robot.links[robot.root].node):
         builder = Builder(robot.name)
@@ -333,6 +383,7 @@ def _assemble(source: Source, robot: _Robot, base: str) -> Builder:
             with source.at(link.node):
                 getattr(builder, f"add_shape_{kind}")(name, **options)
     _exclude_overlaps(source, robot, base, builder)
+    _add_loops(builder, robot, loops)
     return builder
 
 
@@ -388,6 +439,8 @@ def _add_joint(source: Source, builder: Builder, joint: _Joint, poses: dict[str,
         options["start"] = (*p, *quaternion_from_matrix(r))
     else:
         options["position"], options["rotation"] = joint.pose
+    if kind == "universal":
+        options |= {"axis": _X, "axis2": (0.0, 1.0, 0.0)}
     if kind in ("hinge", "slide", "planar"):
         axis = source.one(owner, node, "axis")
         options["axis"] = _X if axis is None else source.numbers(owner, axis, "xyz", (3,), _X)

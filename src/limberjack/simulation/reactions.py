@@ -78,6 +78,8 @@ def joint_forces(sim: Simulation) -> JointForces:
             raise StateError(
                 f'body "{body.name}" is {body.body_kind}: reactions are those of bodies that keep their size'
             )
+    if sim._control.coupled:
+        sim._control.update(sim)
     snapshot = snapshots.snapshot_of(sim)
     key = _key(sim, snapshot)
     known = sim._measures.joint_forces
