@@ -23,8 +23,9 @@ are stiff. Steps in which joints would turn far are taken in substeps; a substep
 halved, and in the end projected.
 
 Joints that pull on a link hold it in line like springs: a link of inertia I on which forces F pull at points r from its
-com swings at up to w^2 = sum F.r / I. The balance takes the directions of the joints at the pose, which is stable for
-w h < 2 only, whatever the iterations do: a light chain with a heavy tip takes more substeps (`pull`).
+com swings at up to w^2 = sum F.r / I, together with links on hinges about other axes that cannot turn against it. The
+balance takes the directions of the joints at the pose, which is stable for w h < 2 only, whatever the iterations do: a
+light chain with a heavy tip takes more substeps (`pull`).
 
 With a tolerance in time a tree also takes as many substeps as its own error asks for. By the extrapolation of three
 half steps, the correction of the first iterate gives the third derivative of the velocities, and with it the error of
@@ -99,8 +100,9 @@ __all__ = [
 TURN = 0.25
 MOST_SUBSTEPS = 64
 # Links swing by at most this angle of phase in a substep [rad], in at most so many substeps of a step. How fast they do
-# is looked at in every step, or after so many where they swing by less than a part of that angle in a step.
-SWING, MOST_SWINGS, RARELY, SLOW, KEPT = 1.0, 1024, 4.0, 0.1, 0.99
+# is looked at in every step, or after so many where they swing by less than a part of that angle in a step; it is kept
+# but for this part per look. Hinges with a smaller cosine between their axes are across each other.
+SWING, MOST_SWINGS, RARELY, SLOW, KEPT, ACROSS = 1.0, 1024, 4.0, 0.1, 0.99, 0.5
 # Iterations end when the last changed no coordinate by more than ENOUGH [rad or m]; a substep whose last one changes
 # more than LOST is halved.
 ENOUGH, LOST, ITERATIONS, HALVINGS = 1e-4, 1e-3, 4, 6
@@ -168,7 +170,7 @@ class VariationalWork(NamedTuple):
     subspace: np.ndarray  # (nv, 6) S at the end of the step, not used
     zeros: np.ndarray  # (nv,)
     turns: np.ndarray  # (nv,) 1 for dofs that are rotations, else 0
-    velocities: np.ndarray  # (n, 6) of the links
+    velocities: np.ndarray  # (n, 6) of the links; (n, 8) also what `_fastest_swing` sums up
     past: np.ndarray  # (nv,) force of springs and motors in the last substep that acts at the pose
     tau: np.ndarray  # (nv,)
     added: np.ndarray  # (nv,)
@@ -209,7 +211,7 @@ def new_variational_work(links: Links, work: Work, springs: SpringWork, rows: bo
     return VariationalWork(
         work, springs, np.zeros((n, R + 16 if rows else 12)), R if rows else 0, np.zeros((n, 4)),
         np.zeros(nq), np.zeros(nv),
-        np.zeros(nq), np.zeros(nq), np.zeros((nv, 6)), np.zeros(nv), turns, np.zeros((n, 6)),
+        np.zeros(nq), np.zeros(nq), np.zeros((nv, 6)), np.zeros(nv), turns, np.zeros((n, 8)),
         *(np.zeros(nv) for _ in range(6)), time_tolerance=np.zeros(1),
     )  # fmt: skip
 
@@ -1072,10 +1074,32 @@ def _least_added(links, i, added):
 
 
 @inner
+def _turns_along(links, i, p, rows):
+    """Return whether link i turns with link p about the axis of p's hinge, as far as the joint of i is concerned."""
+    if links.kind[p] != HINGE:
+        return False
+    if links.kind[i] == SLIDE:
+        return True
+    return links.kind[i] == HINGE and abs(dot4(load4(rows, i, R + 8), load4(rows, p, R + 8))) < ACROSS
+
+
+@inner
+def _add_turning(g, p, i, pulled, inertia, f, size, away, own):
+    """Add link i, whose com is `away` from that of link p, to what turns with p."""
+    m = g[p, 9] + g[i, 9]
+    along = dot4(f, away)
+    own[p, 6] += pulled
+    own[p, 7] += inertia
+    if m > 0.0 and size > 0.0:
+        own[p, 7] += g[p, 9] * g[i, 9] / m * along * along / size
+
+
+@inner
 def _fastest_swing(links, span, scale_of, w):
     """Return the square of the fastest swing of a link, for the impulses of joints on the links in w.velocities.
 
-    Forces of joints are those of all links beyond them. They pull at the joint above and at those below.
+    Forces of joints are those of all links beyond them. They pull at the joint above and at those below. The next two
+    links, if they are on hinges across that of a link, swing with it.
 
     Args:
         scale_of: force over impulse.
@@ -1086,17 +1110,22 @@ def _fastest_swing(links, span, scale_of, w):
         f = scale(scale_of, pack(own[i, 0], own[i, 1], own[i, 2]))
         com = _com(g, i, x, y, z)
         pulled, size = own[i, 3] - dot4(f, com), dot4(f, f)
-        if pulled > 0.0 and links.dof[i] > 0:
-            # own[i, 4] is the largest force below, squared, own[i, 5] where it acts along this one
-            offset, below = 0.0, own[i, 4]
-            if below > 0.0:
-                offset = (dot4(f, com) - 0.5 * own[i, 5]) * min(below, size) / max(below, size) / math.sqrt(size)
-            inertia = _least_inertia(g, i, _least_added(links, i, w.added), offset, f, x, y, z)
-            if inertia > 0.0:
-                fastest = max(fastest, pulled / inertia)
+        # own[i, 4] is the largest force below, squared, own[i, 5] where it acts along this one
+        offset, below = 0.0, own[i, 4]
+        if below > 0.0 and size > 0.0:
+            offset = (dot4(f, com) - 0.5 * own[i, 5]) * min(below, size) / max(below, size) / math.sqrt(size)
+        inertia = _least_inertia(g, i, _least_added(links, i, w.added), offset, f, x, y, z)
+        if pulled + own[i, 6] > 0.0 and links.dof[i] > 0 and links.kind[i] != SLIDE and inertia + own[i, 7] > 0.0:
+            fastest = max(fastest, (pulled + own[i, 6]) / (inertia + own[i, 7]))
         if p >= 0:
             d = load4(rows, i, D)
             lever = sub(d, _com(g, p, load4(rows, p, R), load4(rows, p, R + 4), load4(rows, p, R + 8)))
+            if _turns_along(links, i, p, rows):
+                _add_turning(g, p, i, pulled, inertia, f, size, add(lever, com), own)
+            o = links.parent[p]
+            if o >= 0 and _turns_along(links, p, o, rows) and _turns_along(links, i, o, rows):
+                away = sub(add(d, com), _com(g, o, load4(rows, o, R), load4(rows, o, R + 4), load4(rows, o, R + 8)))
+                _add_turning(g, o, i, pulled, inertia, f, size, add(away, load4(rows, p, D)), own)
             own[p, 3] -= dot4(f, lever)
             if size > own[p, 4]:
                 own[p, 4], own[p, 5] = size, dot4(f, d)
@@ -1113,6 +1142,7 @@ def static_pull(links, external, span, clock, w):
         for c in range(3):
             own[i, c] = -g[i, 9] * links.gravity[c]
             own[i, 3 + c] = 0.0
+        own[i, 6] = own[i, 7] = 0.0
     for k in range(len(link)):
         if span[LINK] <= link[k] < span[LINK + 1]:
             for c in range(3):
@@ -1137,7 +1167,7 @@ def joint_impulses(links, span, h, projected, w):
             f = add(f, scale(per, add(add(scale(g[i, 6], dx), scale(g[i, 7], dy)), scale(g[i, 8], dz))))
         f = add(f, scale(h, load4(rows, i, KNOWN + 4)))
         own[i, 0], own[i, 1], own[i, 2] = lane(f, 0), lane(f, 1), lane(f, 2)
-        own[i, 3] = own[i, 4] = own[i, 5] = 0.0
+        own[i, 3] = own[i, 4] = own[i, 5] = own[i, 6] = own[i, 7] = 0.0
 
 
 @inner

@@ -234,6 +234,17 @@ def test_a_ragdoll_with_few_joints_falls_and_rests(seed):
     assert sim.stats["asleep"] == 1
 
 
+@pytest.mark.parametrize("dt", [1 / 240, 1 / 60])
+def test_a_ragdoll_with_five_joints_comes_to_rest(dt):
+    """A humanoid with 5 of 88 joints falls, lies on the ground and sleeps, at ordinary frame rates."""
+    model = lj.scenes.humanoid(contacts=True, limits="soft")
+    sim = lj.Simulation(model, lj.Adaptive(budget=5), dt=dt, qd=np.append([0.0, 0.3], np.zeros(model.nv - 2)))
+    while sim.time < 30.0 and not sim.stats["asleep"]:
+        sim.step(round(0.25 / dt))
+    assert sim.stats["asleep"] == 1
+    assert sim.positions[:, 2].mean() < 0.3
+
+
 @pytest.mark.parametrize("value", [None, 1, "yes"])
 def test_sleeping_is_true_or_false(value):
     """Other values are refused by name."""
