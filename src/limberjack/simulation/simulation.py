@@ -386,9 +386,10 @@ class Simulation:
             watch.start(self, clock.steps)
         while left > 0:
             count = left if left < clock.per_call else clock.per_call
-            arriving = len(kinematic) > 0 and kinematic.arriving.any()
-            if arriving:
-                count = 1
+            arriving = False
+            if len(kinematic):
+                # one step a call: the time that a call begins at is rounded, and how long calls are depends on the clock
+                count, arriving = 1, bool(kinematic.arriving.any())
             begin = wall.perf_counter() if n > 1 else 0.0
             status = self._advance(count)
             if status:
