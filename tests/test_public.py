@@ -16,7 +16,7 @@ import limberjack as lj
 
 ROOT = Path(__file__).parents[1]
 NAMES = [
-    "Adaptive", "Assembly", "Axis", "Builder", "Displacements", "DivideAndConquer", "Full", "Impulses",
+    "Adaptive", "Assembly", "Axis", "Builder", "Crowd", "Displacements", "DivideAndConquer", "Full", "Impulses",
     "LimberjackError", "Model", "Motor", "Multipliers", "Simulation", "Trajectory", "assemble", "bias_forces",
     "capabilities", "center_of_mass", "centroidal_momentum", "difference", "distance", "errors", "forward_dynamics",
     "forward_dynamics_derivatives", "forward_kinematics", "integrate", "inverse_dynamics",
@@ -27,8 +27,8 @@ NAMES = [
 MODULES_OF = {
     "collision.query": ("CollisionQuery",),
     "errors": (
-        "BudgetWarning", "Diverged", "EnergyWarning", "FileError", "LoopNotClosed", "MissingExtra", "ModelError",
-        "ModelWarning", "StateError", "UnknownName", "UnsupportedByMethod", "UnsupportedVersion",
+        "BudgetWarning", "ClusterLost", "Diverged", "EnergyWarning", "FileError", "LoopNotClosed", "MissingExtra",
+        "ModelError", "ModelWarning", "StateError", "UnknownName", "UnsupportedByMethod", "UnsupportedVersion",
     ),
     "methods.adaptive.options": ("View",),
     "model.proximity": ("Proximity",),

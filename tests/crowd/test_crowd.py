@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 import limberjack as lj
-from limberjack.crowd.pace import Pace
+from limberjack.crowd.frame_budget import FrameBudget
 from limberjack.errors import ModelError, StateError
 
 
@@ -145,7 +145,7 @@ def test_the_ground_is_there_once():
 
 def test_the_clock_holds_its_frame():
     """The budget rises while frames are short and falls at once when they are long; what a record says is repeated."""
-    pace, cost = Pace(10.0, 1000), 20e-6
+    pace, cost = FrameBudget(10.0, 1000), 20e-6
     seconds = []
     for frame in range(200):
         cost = 60e-6 if 100 <= frame else 20e-6  # seconds per joint: the load becomes threefold
@@ -153,7 +153,7 @@ def test_the_clock_holds_its_frame():
         pace.next(seconds[-1])
     for part in (seconds[60:100], seconds[140:]):
         assert abs(np.median(part) - 10e-3) < 1e-3 and max(part) < 12e-3
-    again = Pace(None, 1000, pace.record)
+    again = FrameBudget(None, 1000, pace.record)
     budgets = [again.budget, *(again.next(1.0) for _ in range(200))]
     assert (again.record == pace.record).all() and budgets[-1] == pace.budget
 

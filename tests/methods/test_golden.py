@@ -77,7 +77,7 @@ GOLDEN = {
     "displacements, contacts": "bb29d4448c98dbed2762e850",
     "displacements, grip": "1a5cc35bff12cf0ef8e0ddc3",
     "displacements, skate": "e20a6d98da75be3ab49c6d95",
-    "impulses": "552a8c8db46a747f22f4de11",
+    "impulses": "0f139fc5f1520b05138dc00c",
     "impulses, motors": "018cfb55bdab9d76a8cd7bc7",
     "impulses, rows": "ab1b5cb2861e859bb2aca4b3",
     "impulses, rows, damped": "a9da619138360e239f8d6a48",

@@ -14,6 +14,16 @@ AT, TURNED = (1.0, -2.0, 0.5), (np.cos(0.4), 0.0, 0.0, np.sin(0.4))  # about the
 R = matrix_from_quaternion(np.array(TURNED))
 
 
+def four_bar(crank: float) -> tuple[float, float, float]:
+    """Return the angles of a closed four-bar with sides 0.3, 0.5, 0.4 and a base of 0.9."""
+    away = 0.9 - 0.3 * np.exp(-1j * crank)  # from the crank's end to the base, in the plane of x and z
+    distance = abs(away)
+    lift = np.arccos((0.5**2 + distance**2 - 0.4**2) / (2 * 0.5 * distance))
+    coupler = -np.angle(away) + lift  # rotations about y turn x to -z
+    rocker = -np.angle(away - 0.5 * np.exp(-1j * coupler))
+    return crank, float(coupler - crank), float(rocker - coupler)
+
+
 def machine() -> lj.Model:
     """Return a model with one of everything: a free figure, a four-bar, springs, a gear, motors, shapes."""
     b = lj.Builder("machine")
@@ -24,9 +34,10 @@ def machine() -> lj.Model:
         "root", "world", "torso", start=(0.1, 0.2, 1.5, 0.6, 0.8, 0, 0), start_velocity=(1, 2, 0, 0.3, 0, 0.5)
     )
     b.add_joint_ball("shoulder", "torso", "arm", position=(0, 0, 0.3), motor=motor, damping=0.1)
-    b.add_joint_hinge("a", "world", "crank", axis=(0, 1, 0), limits=(-1.0, 2.0), start=0.3)
-    b.add_joint_hinge("b", "crank", "coupler", axis=(0, 1, 0), position=(0.3, 0, 0), friction=0.02)
-    b.add_joint_hinge("c", "coupler", "rocker", axis=(0, 1, 0), position=(0.5, 0, 0))
+    crank, coupler, rocker = four_bar(0.3)
+    b.add_joint_hinge("a", "world", "crank", axis=(0, 1, 0), limits=(-1.0, 2.0), start=crank)
+    b.add_joint_hinge("b", "crank", "coupler", axis=(0, 1, 0), position=(0.3, 0, 0), friction=0.02, start=coupler)
+    b.add_joint_hinge("c", "coupler", "rocker", axis=(0, 1, 0), position=(0.5, 0, 0), start=rocker)
     b.add_joint_hinge("d", "world", "rocker", axis=(0, 1, 0), position=(0.9, 0, 0), position_in_child=(0.4, 0, 0))
     axes = [lj.Axis(name="roll", stiffness=2.0), lj.Axis(name="reach", kind="slide", axis=(1, 0, 0))]
     b.add_joint_compound("mount", "world", "wheel", axes, position=(0, 1, 0), rotation=(0.8, 0, 0.6, 0))

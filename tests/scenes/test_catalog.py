@@ -72,6 +72,7 @@ SMALL = {
     "skeletons": {"figures": 1, "triangles": 1000},
     "slider_chain": {},
     "spring_pendulum": {},
+    "stairs": {"figures": 1, "links": 4, "steps": 3},
     "star": {"arms": 5},
     "steered_cart": {},
     "tank": {},

@@ -96,16 +96,16 @@ def test_a_drum_turns_its_boxes_over():
     assert scene.drive is not None
     sim = lj.Simulation(scene.model, "impulses", dt=scene.dt)
     scene.drive(sim)
-    sim.step(60)
-    high = sim.positions[1:, 2].max()
-    for _ in range(4):
-        sim.step(60)
+    query, high = lj.CollisionQuery(scene.model), 0.0
+    for _ in range(50):
+        sim.step(24)
+        query.find(sim.positions, sim.rotations)
+        assert query.depths.max() < 5e-3
         high = max(high, sim.positions[1:, 2].max())
         reach = np.hypot(sim.positions[1:, 0], sim.positions[1:, 2] - 2.5)
         assert reach.max() < 2.05
     assert high > 2.5
     assert sim.velocities[0, 1] == pytest.approx(0.8, abs=1e-6)
-    assert sim.stats["penetration"] < 0.05
 
 
 def test_rollers_carry_boxes_on():

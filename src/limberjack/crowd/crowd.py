@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from limberjack.crowd.figures import Figures, grid, together
-from limberjack.crowd.pace import Pace
+from limberjack.crowd.frame_budget import FrameBudget
 from limberjack.errors import StateError
 from limberjack.methods import Adaptive, Full, method_of
 from limberjack.methods.adaptive.options import View, number
@@ -82,7 +82,7 @@ class Crowd:
         if milliseconds is not None or budgets is not None:
             if milliseconds is not None:
                 number(milliseconds, "milliseconds")
-            self._pace = Pace(milliseconds, joints, budgets)
+            self._pace = FrameBudget(milliseconds, joints, budgets)
             budget = self._pace.budget
         chosen = _method(method, _budget(budget, joints, len(models)), camera, threads)
         self.sim = Simulation(whole, chosen, dt, ignore=ignore)
@@ -163,11 +163,6 @@ class Crowd:
         if self.figures.alike:
             return positions.reshape(len(self), -1, 3)
         return tuple(positions[at] for at in self.figures.bodies)
-
-    @property
-    def time(self) -> float:
-        """Time [s]."""
-        return self.sim.time
 
     # Budget
 

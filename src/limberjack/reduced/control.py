@@ -93,6 +93,14 @@ def bias_forces(model: Model, q: Any, qd: Any, wrenches: Any = None) -> np.ndarr
     return inverse_dynamics(model, q, qd, np.zeros(model.nv), wrenches)
 
 
+def _is_batch(q: Any) -> bool:
+    """Return whether q has one state per row; what is no array has none, and is refused by the check of its shape."""
+    try:
+        return np.ndim(q) == 2
+    except ValueError:
+        return False
+
+
 def jacobian(model: Model, q: Any, body: str | Sequence[str], point: Any = None, *, local: bool = False) -> np.ndarray:
     """Return Jacobians (6, nv), angular then linear, world axes, of points moving with bodies.
 
@@ -104,12 +112,12 @@ def jacobian(model: Model, q: Any, body: str | Sequence[str], point: Any = None,
             state. None takes the com of the body.
         local: whether points are given in the frames of their bodies.
     """
-    if isinstance(body, str) and np.ndim(q) == 1 and not local:
+    batched = _is_batch(q)
+    if isinstance(body, str) and not batched and not local:
         return one_jacobian(model, q, body, point)
     s, a = scratch(model), model.arrays
     names = [body] if isinstance(body, str) else list(body)
     bodies = np.array([model.body_index(name) for name in names], np.int64)
-    batched = np.ndim(q) == 2
     states = array_of(q, (len(q), model.nq) if batched else (model.nq,), "q", model).reshape(-1, model.nq)
     shape = (len(states), len(names), 3)
     if point is None:

@@ -27,9 +27,9 @@ def _box(builder: Builder, name: str, edge: float, position: Any, density: float
     builder.add_shape_box(name, (edge,) * 3, friction=_FRICTION, color=_COLORS[sum(map(ord, name)) % 4])
 
 
-def _stage(away: float, height: float, drive: Any, seconds: float = 8.0) -> dict[str, Any]:
+def _stage(away: float, height: float, drive: Any, seconds: float = 8.0, dt: float = 1.0 / 60.0) -> dict[str, Any]:
     return {
-        "method": "impulses", "dt": 1.0 / 60.0, "seconds": seconds, "drive": drive,
+        "method": "impulses", "dt": dt, "seconds": seconds, "drive": drive,
         "camera": Camera((0.4 * away, -away, height + 0.3 * away), (0.0, 0.0, height)),
     }  # fmt: skip
 
@@ -46,7 +46,8 @@ def _turning(names: list[str], rate: float) -> Any:
 
 @scene(
     "Boxes tumble in a turning drum with four paddles.",
-    lambda **o: _stage(9.0, 2.5, _turning(["drum"], o["rate"])),
+    # boxes that tumble over each other meet at new corners within 1/60 s, and sink in by centimetres until seen
+    lambda **o: _stage(9.0, 2.5, _turning(["drum"], o["rate"]), dt=1.0 / 240.0),
 )
 def drum(*, boxes: int = 150, rate: float = 0.8) -> Model:
     """Return a kinematic drum of 24 walls about a horizontal axis, boxes of 20 cm inside.

@@ -76,6 +76,9 @@ _SMALLEST = 0.1
 
 # Length of products that OpenBLAS takes on one thread; it divides those of more than 10,000.
 _BLAS_ALONE = 8192
+# Squared speeds beyond this multiple of those known are looked at between two looks; those of less than 100 m/s are
+# never a reason.
+_ALARM, _FAST = 1e4, 1e4
 # Columns of `Drives`
 _KP, _KD, _TARGET, _VELOCITY, _MAX = 7, 8, 9, 10, 11
 _BALL_KP, _BALL_KD, _BALL_MAX = 11, 12, 17
@@ -336,6 +339,11 @@ class EnergyWatch:
         if mark is None or steps - mark.steps >= (_EDITED * self.stride if often else self.period):
             self._take_mark(sim)
         return True
+
+    def is_alarmed(self, sim: Simulation) -> bool:
+        """Return whether speeds have left all reason since the last look: asked after each call of several steps."""
+        size = _square(sim._stepper.carried_velocities())
+        return not size <= _ALARM * max(self._limit, _FAST)
 
     def _take_mark(self, sim: Simulation) -> None:
         self._mark, self._edited = snapshots.snapshot_of(sim), False

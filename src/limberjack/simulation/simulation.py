@@ -388,7 +388,7 @@ class Simulation:
             count = left if left < clock.per_call else clock.per_call
             arriving = False
             if len(kinematic):
-                # one step a call: the time that a call begins at is rounded, and how long calls are depends on the clock
+                # one step a call: the time at which a call begins is rounded, and the clock decides how long calls are
                 count, arriving = 1, bool(kinematic.arriving.any())
             begin = wall.perf_counter() if n > 1 else 0.0
             status = self._advance(count)
@@ -403,6 +403,8 @@ class Simulation:
                 # Aim at _CALL_SECONDS per call; after a short one grow at most twofold.
                 clock.per_call = max(1, min(2 * count, int(count * _CALL_SECONDS / max(spent, 1e-9))))
             due = clock.steps >= watch.next or (left == 0 and n >= watch.stride and watch.on)
+            if not due and n > 1 and left == 0 and watch.on and not watch.pending:
+                due = watch.is_alarmed(self)
             if due and not watch.look(self, clock.steps):
                 error = watch.diverged(self)
                 if error is not None:

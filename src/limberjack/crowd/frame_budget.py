@@ -9,7 +9,7 @@ from numpy.typing import ArrayLike
 
 from limberjack.errors import StateError
 
-__all__ = ["Pace"]
+__all__ = ["FrameBudget"]
 
 # A frame within this share of its time changes nothing: the clock itself is not better.
 _DEAD_BAND = 0.05
@@ -18,7 +18,7 @@ _RISE, _FALL, _PART = 1.1, 0.6, 0.35
 _FIRST_SHARE = 0.1
 
 
-class Pace:
+class FrameBudget:
     """Chooses the budget of each frame from the time that the frames before took; what it chose is recorded.
 
     Args:
