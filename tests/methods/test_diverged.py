@@ -38,7 +38,7 @@ def test_the_last_good_state_is_kept(integrator, threads):
     )
     assert f"step {sim.steps + 1}" in str(error)
     assert np.isfinite(sim.q).all() and np.isfinite(sim.qd).all()
-    again = lj.Simulation(model, lj.Full(integrator=integrator), dt=1e-2)
+    again = lj.Simulation(model, lj.Full(integrator=integrator), dt=1e-2, energy_watch=False)
     again.step(sim.steps)
     assert (again.q == sim.q).all() and (again.qd == sim.qd).all()
 

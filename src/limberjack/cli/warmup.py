@@ -349,7 +349,7 @@ def warm_up(console: Any, profile: int = 0) -> list[str]:
     """
     from rich.progress import Progress, SpinnerColumn, TimeElapsedColumn
 
-    begin, before, todo = time.perf_counter(), _cached_files(), list(jobs())
+    begin, todo = time.perf_counter(), list(jobs())
     spent: dict[str, tuple[float, int]] = {}
     columns = (SpinnerColumn(), *Progress.get_default_columns()[:3], TimeElapsedColumn())
     with Progress(*columns, console=console) as progress:
@@ -367,7 +367,7 @@ def warm_up(console: Any, profile: int = 0) -> list[str]:
         finally:
             pool.shutdown(wait=True, cancel_futures=True)
     wall = time.perf_counter() - begin
-    word = "already compiled, checked in" if _cached_files() == before else "compiled in"
+    word = "compiled in" if spent else "already compiled, checked in"
     return [*_profile_lines(spent, profile), f"{word} {wall:.1f} s", f"kept in {cache_folder()}"]
 
 
@@ -379,8 +379,3 @@ def _profile_lines(spent: dict[str, tuple[float, int]], most: int) -> list[str]:
     lines = [f"{seconds:8.2f} s  {count:3d} x  {name}" for name, (seconds, count) in longest]
     total, count = sum(seconds for seconds, _ in spent.values()), sum(count for _, count in spent.values())
     return [*lines, f"{total:8.2f} s of processor time for {count} functions"]
-
-
-def _cached_files() -> set[str]:
-    """Return the compiled functions in the cache folder: the same when nothing had to be compiled."""
-    return {str(path) for path in cache_folder().rglob("*.nbc")}
