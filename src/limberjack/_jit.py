@@ -310,14 +310,20 @@ def _in_order(parts: Iterable[_Part]) -> list[_Part]:
     return list(reversed(done))
 
 
+def _take_reloads(library: Any, callees: Iterable[Any]) -> None:
+    """Take over what is to be initialised when code of callees is loaded again; Numba 0.62 knows no such thing."""
+    if hasattr(library, "_reload_init"):
+        for callee in callees:
+            library._reload_init.update(callee._reload_init)
+
+
 class _KernelLibrary(JITCodeLibrary):
     """The code of a kernel: everything it calls is linked into it once; what is kept is the machine code."""
 
     def finalize(self) -> None:
         """Link, optimise and compile."""
         libraries = dict.fromkeys(self._linking_libraries)
-        for library in libraries:
-            self._reload_init.update(library._reload_init)
+        _take_reloads(self, libraries)
         for part in _in_order(map(_part_of, libraries)):
             self._final_module.link_in(part.module, preserve=True)
         self._linking_libraries = []
@@ -368,8 +374,8 @@ class _LinkOnlyLibrary(JITCodeLibrary):
         self._raise_if_finalized()
         libraries = dict.fromkeys(self._linking_libraries)
         self._finalize_dynamic_globals()
+        _take_reloads(self, libraries)
         for library in libraries:
-            self._reload_init.update(library._reload_init)
             self._dynamic_globals += library._dynamic_globals
         for function in self._final_module.functions:
             if not function.is_declaration and function.linkage == llvm.Linkage.external:
