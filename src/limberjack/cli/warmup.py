@@ -37,6 +37,7 @@ from limberjack.model.builder import Builder
 from limberjack.model.joints import KINDS
 from limberjack.model.model import Model
 from limberjack.model.spec import WORLD, Axis, Motor
+from limberjack.reduced import control
 from limberjack.reduced.assembly_tree import new_assembly, new_coefficients
 from limberjack.reduced.dynamics import forward_dynamics, forward_kinematics, inverse_dynamics, jacobian, mass_matrix
 from limberjack.scenes.weinstein import net
@@ -107,6 +108,18 @@ def _functions() -> None:
     forward_kinematics(model, q)
     mass_matrix(model, q)
     jacobian(model, q, model.body_names[-1])
+    control.jacobian(model, q, model.body_names[-2:])
+    control.centroidal_momentum(model, q, qd)
+    control.inverse_dynamics_derivatives(model, q, qd, np.zeros(model.nv))
+
+
+def _actuators() -> None:
+    builder = Builder("actuated")
+    builder.add_body("arm", mass=1.0, inertia=(0.1, 0.1, 0.1))
+    builder.add_joint_hinge("axle", WORLD, "arm")
+    builder.add_actuator("servo", "axle", kind="position", kp=10.0, kd=1.0)
+    sim = Simulation(builder.build(), "full")
+    sim.control = [0.1]
 
 
 def _measure(sim: Simulation) -> list[Any]:
@@ -264,6 +277,7 @@ def jobs() -> Iterator[tuple[str, Callable[[], Any]]]:
     yield "assembly", _assembly
     yield "energy, momentum, velocities", _measures
     yield "functions of a model", _functions
+    yield "actuators", _actuators
     yield "pictures", pictures
 
 
