@@ -97,15 +97,26 @@ _SHIPPED = """
 import sys
 from pathlib import Path
 from limberjack import _cache
-from limberjack._jit import inner, kernel
+from limberjack import _jit
+from limberjack._jit import inner, kernel, outlined
+
+_jit._LARGE = 0  # `same` and `zero` become machine code of their own
 
 @inner
 def twice(x):
     return 2.0 * x
 
+@outlined
+def zero(x):
+    return x - x
+
+@outlined
+def same(x):
+    return x + zero(x)
+
 @kernel
 def thrice(x):
-    return twice(x) + x
+    return twice(x) + same(x)
 
 @kernel
 def further(x):
@@ -137,6 +148,8 @@ def test_shipped_kernels_are_not_compiled(tmp_path):
     _shipped(tmp_path, "write", cpu=_cache.TARGET)
     done = _shipped(tmp_path, "read")
     assert done.stdout.split() == ["6.0", "0", "7.0", "1"] and not done.stderr
+    parts = [name for name in _cache.Archive(tmp_path / "kernels.zip").all() if name.endswith(".part")]
+    assert len(parts) == 2  # the machine code that the kernel calls, near and far
 
 
 def test_shipped_kernels_that_do_not_fit_are_compiled_with_one_line(tmp_path):

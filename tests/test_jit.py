@@ -57,13 +57,77 @@ def test_link_only_kernels_are_cached_for_other_kernels(tmp_path):
     assert answers == [["6.0", "0"], ["10.0", "1"], ["10.0", "0"]]
 
 
-def test_link_only_kernels_are_not_compiled_alone():
-    """A kernel that only kernels call stays LLVM code: it has no address."""
-    kernel = _jit.outlined(lambda x: x + 1.0)
-    kernel.compile((numba.float64,))
-    (compiled,) = kernel.overloads.values()
+def _part(function):
+    function.compile((numba.float64,))
+    (compiled,) = function.overloads.values()
     assert compiled.library.get_pointer_to_function(compiled.fndesc.llvm_func_name) == 0
-    assert compiled.fndesc.llvm_func_name in compiled.library.get_llvm_str()
+    return compiled.library.part
+
+
+def test_inlined_and_small_kernels_are_not_compiled_alone():
+    """A kernel that only kernels call stays LLVM code if it is inlined or small: LLVM may inline it."""
+    assert not _part(_jit.outlined(lambda x: x + 1.0)).compiled
+    assert not _part(_jit.inner(lambda x: x + 1.0)).compiled
+
+
+def test_large_outlined_kernels_are_compiled_once(monkeypatch):
+    """Two kernels call one piece of machine code of a function that stays one; inlined callees are in that code."""
+    monkeypatch.setattr(_jit, "_LARGE", 0)
+    inlined = _jit.inner(lambda x: 3.0 * x)
+
+    @_jit.outlined
+    def large(x):
+        return inlined(x) + 1.0
+
+    @_jit.kernel
+    def one(x):
+        return large(x)
+
+    @_jit.kernel
+    def other(x):
+        return 2.0 * large(x)
+
+    before = len(_jit._in_memory)
+    assert (one(2.0), other(2.0)) == (7.0, 14.0)
+    part = _part(large)
+    assert part.compiled and not part.callees and len(_jit._in_memory) == before + 1
+    for kernel in (one, other):
+        (compiled,) = kernel.overloads.values()
+        assert compiled.library.code == [part]
+
+
+def _elements(x, y, mask, counts, k, out):
+    out[0] = x[k] + x[-1] + x[-k]
+    out[1] = y[k, -1] - y[-1, k]
+    y[k, 0] = k  # a number of another type
+    y[-2, -1] += 0.5
+    counts[k] = 7.9
+    counts[0] -= 300 * k
+    mask[k] = not mask[k]
+    out[2] = mask[-1] + counts[k] + counts[0]
+    out[3] = x[np.uint8(k)] * y[np.int32(k), k]
+    out[4] = k % 3 + k // 2 - (k > 0) + (k << 3) + k**2 + x[0] ** 2 / k
+    x[k] = out[4]
+
+
+@pytest.mark.parametrize("order", ["C", "F", "strided"])
+def test_elements_are_those_of_numpy(order):
+    """Elements of arrays of any layout and kind, and operators on numbers, are what they are in Python."""
+
+    def arrays():
+        x, y = np.arange(1.0, 9.0), np.arange(20.0).reshape(4, 5)
+        if order == "F":
+            y = np.asfortranarray(y)
+        if order == "strided":
+            x, y = np.arange(1.0, 17.0)[::2], np.arange(80.0).reshape(8, 10)[::2, ::2]
+        return x, y, np.array([True, False, True]), np.arange(3, dtype=np.int64)
+
+    here, there = arrays(), arrays()
+    out = np.zeros((2, 5))
+    _elements(*here, 2, out[0])
+    _jit.kernel(_elements)(*there, 2, out[1])
+    for a, b in zip((*here, out[0]), (*there, out[1]), strict=True):
+        np.testing.assert_array_equal(a, b)
 
 
 _CALLED = """

@@ -18,8 +18,8 @@ ROOT = Path(__file__).parents[1]
 NAMES = [
     "Adaptive", "Assembly", "Axis", "Builder", "Crowd", "Displacements", "DivideAndConquer", "Full", "Impulses",
     "LimberjackError", "Model", "Motor", "Multipliers", "Simulation", "Trajectory", "assemble", "bias_forces",
-    "capabilities", "center_of_mass", "centroidal_momentum", "difference", "distance", "errors", "forward_dynamics",
-    "forward_dynamics_derivatives", "forward_kinematics", "integrate", "inverse_dynamics",
+    "capabilities", "center_of_mass", "centroidal_momentum", "compare", "difference", "distance", "errors",
+    "forward_dynamics", "forward_dynamics_derivatives", "forward_kinematics", "integrate", "inverse_dynamics",
     "inverse_dynamics_derivatives", "jacobian", "load", "mass_matrix", "operational_inertia", "pose", "ray_cast",
     "register_body_kind", "register_constraint", "register_joint", "resume", "save", "scenes", "view",
 ]  # fmt: skip

@@ -1,13 +1,15 @@
-"""Write the parts of the documentation that follow from the code: capabilities, scenes, joint kinds, rooms.
+"""Write the parts of the documentation that follow from the code: API, capabilities, scenes, joint kinds, rooms.
 
 Usage: python tools/make_docs.py [--check]
 
-Writes docs/capabilities.md, docs/scenes.md and docs/images/rooms.svg whole and the table in docs/joints.md between its
-markers. With --check nothing is written: the status is 1 when a page differs from what the code gives now.
+Writes docs/api.md, docs/capabilities.md, docs/scenes.md and docs/images/rooms.svg whole, and between their markers the
+table in docs/joints.md, the options in docs/viewer.md and the scenes in docs/gallery.md. With --check nothing is
+written: the status is 1 when a page differs from what the code gives now.
 """
 
 from __future__ import annotations
 
+import importlib
 import inspect
 import re
 import sys
@@ -19,12 +21,13 @@ from typing import Any
 import draw_rooms
 import limberjack as lj
 from limberjack.cli.terminal import shown
-from limberjack.methods import FEATURES, VERBS, require_support, require_verb
+from limberjack.methods import FEATURES, METHODS, VERBS, method_of, require_support, require_verb
 from limberjack.model.joints import KINDS
+from limberjack.viewer.gallery import grouped
+from limberjack.viewer.words import options_table
 
 DOCS = Path(__file__).parent.parent / "docs"
 NOTE = "<!-- written by tools/make_docs.py; edit that, or what it reads -->\n"
-START, END = "<!-- kinds:start -->\n", "<!-- kinds:end -->\n"
 
 # q, qd and S of each kind. S: relative twist (angular; linear of the child's origin) in the parent's joint axes, one
 # column per dof; x, y, z are those axes, R the child's rotation against them, y' = R y, p the child's origin.
@@ -101,6 +104,13 @@ each with one example by name, and `limberjack info FILE` prints both.
 {_table(["feature", "what it is", *methods], features)}
 A model with anything its method cannot honour is refused by name, before the first step:
 
+<!-- python
+b = lj.Builder("arm")
+b.add_body_scalable("muscle", mass=1, inertia=(1, 1, 1))
+b.add_joint_hinge("shoulder", "world", "muscle")
+model = b.build()
+-->
+
 ```python
 lj.Simulation(model, "full")
 {_refusal(lambda: require_support(model, full, ()))}
@@ -120,6 +130,12 @@ and in which methods:
 
 {_table(["verb", "what it does", *methods], verbs)}
 The others refuse:
+
+<!-- python
+b = lj.Builder("arm")
+b.add_body("hand", mass=1, inertia=(1, 1, 1))
+model = b.build()
+-->
 
 ```python
 lj.Simulation(model, "full").move("hand", (0, 0, 1))
@@ -179,16 +195,144 @@ sim = lj.Simulation(scene.model, scene.method, scene.dt)
     return "\n".join(parts)
 
 
+# The chapters of the reference: what each name belongs to. A test compares them with the public names.
+CHAPTERS = {
+    "Models": ("load", "save", "Builder", "Model", "Axis", "Motor", "register_joint", "register_constraint",
+               "register_body_kind", "Proximity"),
+    "Simulations": ("Simulation", "resume", "Trajectory", "compare", "Comparison", "view", "Crowd", "BodyHandle",
+                    "JointHandle", "PointHandle", "Pace", "Tracker"),
+    "Methods": ("Full", "Adaptive", "View", "Multipliers", "Displacements", "Impulses", "DivideAndConquer",
+                "capabilities", "Method", "Stepper"),
+    "Dynamics": ("forward_dynamics", "inverse_dynamics", "mass_matrix", "forward_kinematics", "jacobian", "bias_forces",
+                 "center_of_mass", "centroidal_momentum", "operational_inertia", "forward_dynamics_derivatives",
+                 "inverse_dynamics_derivatives", "integrate", "difference"),
+    "Poses and queries": ("assemble", "Assembly", "pose", "ray_cast", "distance", "CollisionQuery"),
+    "Scenes": ("scenes.names", "scenes.get", "scenes.describe", "scenes.Scene"),
+    "Errors": ("LimberjackError", "ModelError", "FileError", "UnknownName", "StateError", "UnsupportedByMethod",
+               "LoopNotClosed", "Diverged", "ClusterLost", "MissingExtra", "UnsupportedVersion", "ModelWarning",
+               "EnergyWarning", "BudgetWarning"),
+}  # fmt: skip
+# Where names are that the top level does not have.
+ELSEWHERE = {
+    "Comparison": "simulation.comparison", "BodyHandle": "simulation.handles", "JointHandle": "simulation.handles",
+    "PointHandle": "simulation.handles", "Method": "methods", "Stepper": "methods",
+}  # fmt: skip
+
+
+def public(name: str) -> Any:
+    """Return the object of a name of the reference."""
+    value = importlib.import_module(f"limberjack.{ELSEWHERE[name]}") if name in ELSEWHERE else lj
+    for part in name.split("."):
+        value = getattr(value, part)
+    return value
+
+
+def _members(value: type) -> list[tuple[str, Any]]:
+    """Return the public functions and properties of a class and of what it derives from in the package, in order."""
+    out: dict[str, Any] = {}
+    for base in value.__mro__:
+        if base.__module__.startswith("limberjack"):
+            for word, member in vars(base).items():
+                plain = member.__func__ if isinstance(member, (classmethod, staticmethod)) else member
+                if not word.startswith("_") and (inspect.isfunction(plain) or isinstance(plain, property)):
+                    out.setdefault(word, plain)
+    return list(out.items())
+
+
+def _signature(name: str, value: Any) -> str:
+    """Return how something is called, one argument a line where they are many."""
+    if isinstance(value, property):
+        return name
+    try:
+        found = inspect.signature(value)
+    except (TypeError, ValueError):
+        return name
+    shown = [
+        str(one.replace(annotation=inspect.Parameter.empty))
+        for one in found.parameters.values()
+        if one.name not in ("self", "cls")
+    ]
+    kinds = [one.kind for one in found.parameters.values() if one.name not in ("self", "cls")]
+    if inspect.Parameter.KEYWORD_ONLY in kinds and inspect.Parameter.VAR_POSITIONAL not in kinds:
+        shown.insert(kinds.index(inspect.Parameter.KEYWORD_ONLY), "*")
+    text = f"{name}({', '.join(shown)})"
+    return text if len(text) < 100 else f"{name}(\n    " + ",\n    ".join(shown) + ",\n)"
+
+
+def _described(value: Any) -> str:
+    """Return a docstring as Markdown: its sections become lists."""
+    lines, out = (inspect.getdoc(value) or "").splitlines(), []
+    section = False
+    for line in lines:
+        if line in ("Args:", "Attributes:", "Returns:", "Raises:"):
+            out += [f"*{line[:-1]}*", ""]
+            section = True
+        elif section and re.match(r"    \S", line):
+            name, colon, rest = line.strip().partition(":")
+            out.append(f"- `{name}`:{rest}" if colon and re.fullmatch(r"[\w, *]+", name) else f"- {line.strip()}")
+        elif section and line.strip():
+            out.append(f"  {line.strip()}")
+        else:
+            section = section and not line.strip()
+            out.append(line)
+    return "\n".join(out).strip()
+
+
+def api() -> str:
+    """Return the reference of every public name, from docstrings."""
+    parts = [
+        f"""{NOTE}
+# API
+
+Every public name with its arguments and what they mean, from the docstrings. `import limberjack as lj`; a name is
+`lj.NAME` unless its heading says otherwise. Units are SI, world axes unless stated ([Conventions](conventions.md)).
+"""
+    ]
+    for title, names in CHAPTERS.items():
+        parts.append(f"## {title}\n")
+        for name in names:
+            value, where = public(name), ELSEWHERE.get(name, "")
+            shown = f"`{name}`" if not where else f"`limberjack.{where}.{name}`"
+            parts.append(f"### {shown}\n\n```text\n{_signature(name, value)}\n```\n\n{_described(value)}\n")
+            for word, member in _members(value) if inspect.isclass(value) and not issubclass(value, Exception) else ():
+                what = "" if isinstance(member, property) else "\n\n```text\n" + _signature(word, member) + "\n```"
+                parts.append(f"#### `{name}.{word}`{what}\n\n{_described(member)}\n")
+    return "\n".join(parts)
+
+
+def panel_options() -> str:
+    """Return the table of the options of all methods, in the words of the viewer's panel."""
+    return options_table([method_of(name) for name in METHODS])
+
+
+def small_pictures() -> str:
+    """Return all scenes with their pictures, as the viewer's gallery lists them."""
+    parts = []
+    for title, rows in grouped().items():
+        parts.append(f"### {title}\n")
+        for info in rows:
+            link = f"[`{info.name}`](scenes.md#{info.name})"
+            parts.append(f"![{info.name}](images/scenes/{info.name}.webp)\n\n{link}: {info.description}\n")
+    return "\n".join(parts)
+
+
+def _between(name: str, marker: str, text: str) -> dict[Path, str]:
+    """Return a page with `text` between its markers."""
+    path, start, end = DOCS / name, f"<!-- {marker}:start -->\n", f"<!-- {marker}:end -->\n"
+    before, _, rest = path.read_text(encoding="utf-8").partition(start)
+    return {path: f"{before}{start}{text}{end}{rest.partition(end)[2]}"}
+
+
 def pages() -> dict[Path, str]:
     """Return what each page should hold."""
-    joints = DOCS / "joints.md"
-    before, _, rest = joints.read_text(encoding="utf-8").partition(START)
-    after = rest.partition(END)[2]
     return {
+        DOCS / "api.md": api(),
         DOCS / "capabilities.md": capabilities(),
         DOCS / "scenes.md": scenes(),
         DOCS / "images" / "rooms.svg": draw_rooms.picture(),
-        joints: f"{before}{START}{kinds()}{END}{after}",
+        **_between("joints.md", "kinds", kinds()),
+        **_between("viewer.md", "options", panel_options()),
+        **_between("gallery.md", "scenes", small_pictures()),
     }
 
 

@@ -1,7 +1,9 @@
-"""Paint the pictures of the gallery anew: docs/images/gallery/*.png and one .gif.
+"""Paint the pictures of the gallery anew: docs/images/gallery/*.png, one .gif, and a small picture of every scene.
 
-Usage: python tools/make_gallery.py [NAME ...]     (default: all but viewer.png; needs the extra "video")
+Usage: python tools/make_gallery.py [NAME ...]     (default: all but viewer.png; needs the extras "video", "browser")
+       python tools/make_gallery.py scenes [SCENE ...]     the small pictures alone
 
+The small ones, src/limberjack/viewer/pictures/SCENE.webp, are those of the viewer's own gallery and of docs/gallery.md.
 viewer.png is a picture of the page itself and needs a browser: make browser.
 
 Each is simulated first. The same sources give the same pictures.
@@ -17,6 +19,7 @@ from typing import Any
 import limberjack as lj
 
 FOLDER = Path(__file__).parent.parent / "docs" / "images" / "gallery"
+SMALL = Path(__file__).parent.parent / "src" / "limberjack" / "viewer" / "pictures"
 LARGEST = 900_000
 
 
@@ -101,6 +104,49 @@ def viewer(path: Path) -> None:
             browser.close()
 
 
+def scene_picture(name: str) -> Path:
+    """Paint the small picture of a scene as the viewer shows it, some time after its start; return its path."""
+    import numpy as np
+    from PIL import Image
+
+    from limberjack.viewer.camera import above_ground, bounds, framed
+    from limberjack.viewer.colors import body_values, part_colors
+    from limberjack.viewer.drawing import Drawing
+    from limberjack.viewer.picture import Painter
+
+    scene = lj.scenes.get_shown(name)
+    large = scene.model.body_count > 2000
+    ignored = [word for word in scene.model.features() if word not in lj.methods.method_of(scene.method).supports]
+    sim = lj.Simulation(scene.model, scene.method, scene.dt, ignore=ignored)
+    seconds = min(_LATER.get(name, 1.2), scene.seconds) if not large else 20 * scene.dt
+    motion = sim.run(seconds, callback=scene.drive)
+    drawing = Drawing(scene.model, merge=0.12, glass=False)
+    painter = Painter(drawing, 320, 200, 3)
+    if sim.method.name == "adaptive":
+        values = body_values(sim, "rigid cluster")
+        painter.colors[: len(drawing.parts.color)] = part_colors(drawing, "rigid cluster", values, 1.0)
+    last = motion.positions[-1:], motion.rotations[-1:]
+    box = bounds(drawing, *last)
+    eye = framed(box, 1.6, np.subtract(*scene.camera))
+    eye = above_ground(drawing, eye, 0.25 * float((box[1] - box[0]).max()))
+    path = SMALL / f"{name}.webp"
+    Image.fromarray(painter.paint(last[0][0], last[1][0], eye)).save(path, quality=82, method=6)
+    return path
+
+
+# Scenes that look best later or sooner than after 1.2 s.
+_LATER = {"dominoes": 1.6, "newtons_cradle": 0.4, "pendulum": 2.0, "paper_pendulum": 4.0, "bead_on_circle": 0.5}
+
+
+def paint_scenes(names: list[str]) -> int:
+    """Paint the small pictures of the scenes named, or of all."""
+    SMALL.mkdir(exist_ok=True)
+    for name in names or lj.scenes.names():
+        path = scene_picture(name)
+        print(f"{path}: {path.stat().st_size / 1000:.0f} kB", flush=True)
+    return 0
+
+
 IMAGES: dict[str, Callable[[Path], None]] = {
     "marionette.png": marionette,
     "crowd.png": crowd,
@@ -115,8 +161,10 @@ IMAGES: dict[str, Callable[[Path], None]] = {
 
 def main(names: list[str]) -> int:
     """Paint the pictures named; return 1 when one has become too large."""
+    if names[:1] == ["scenes"]:
+        return paint_scenes(names[1:])
     FOLDER.mkdir(parents=True, exist_ok=True)
-    status = 0
+    status = 0 if names else paint_scenes([])
     for name in names or [name for name in IMAGES if name != "viewer.png"]:
         if name not in IMAGES:
             print(f"no picture {name}; there are {', '.join(IMAGES)}", file=sys.stderr)

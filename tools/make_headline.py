@@ -2,10 +2,10 @@
 
 Usage: python tools/make_headline.py [picture] [table]     (default: both; the picture needs the extra "plot")
 
-The picture is docs/images/budget.png: people hung up by a hand and pendulums of 300 links, each after the same time,
-simulated with few, more and all of their joints; what moves as one has one colour. The table goes between the lines
-`<!-- budget:start -->` and `<!-- budget:end -->` of README.md and docs/methods/adaptive.md. The same sources give the
-same picture; times are those of this machine.
+The picture is docs/images/budget.png: people hung up by a hand and pendulums of 300 links, each after the same
+time, simulated with few, more and all of their joints; what moves as one has one colour. The table goes between the
+lines `<!-- budget:start -->` and `<!-- budget:end -->` of README.md, docs/level_of_detail.md and
+docs/methods/adaptive.md. The same sources give the same picture; times are those of this machine.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ from limberjack_lab.papers.pictures import chain_corners
 
 ROOT = Path(__file__).parent.parent
 PICTURE, LARGEST = ROOT / "docs" / "images" / "budget.png", 250_000
-PAGES = (ROOT / "README.md", ROOT / "docs" / "methods" / "adaptive.md")
+PAGES = (ROOT / "README.md", ROOT / "docs" / "level_of_detail.md", ROOT / "docs" / "methods" / "adaptive.md")
 START, END = "<!-- budget:start -->\n", "<!-- budget:end -->\n"
 # Joints simulated, None = all by method full.
 FIGURES, PENDULUMS, MEASURED = (3, 10, 30, None), (5, 20, 100, None), (1, 5, 20, 50, 100)

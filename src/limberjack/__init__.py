@@ -56,7 +56,7 @@ if TYPE_CHECKING:
     from limberjack.model.proximity import Proximity as Proximity
     from limberjack.model.registered import register_body_kind, register_constraint, register_joint
     from limberjack.model.spec import Axis, Motor
-    from limberjack.reduced.control import (
+    from limberjack.reduced.control_dynamics import (
         bias_forces,
         center_of_mass,
         centroidal_momentum,
@@ -68,6 +68,7 @@ if TYPE_CHECKING:
         operational_inertia,
     )
     from limberjack.reduced.dynamics import forward_kinematics, inverse_dynamics, mass_matrix
+    from limberjack.simulation.comparison import compare
     from limberjack.simulation.constrained_dynamics import forward_dynamics
     from limberjack.simulation.queries import distance, ray_cast
     from limberjack.simulation.simulation import Simulation, resume
@@ -98,11 +99,12 @@ _HOMES = {
     "limberjack.model.proximity": ("Proximity",),
     "limberjack.model.registered": ("register_body_kind", "register_constraint", "register_joint"),
     "limberjack.model.spec": ("Axis", "Motor"),
-    "limberjack.reduced.control": (
+    "limberjack.reduced.control_dynamics": (
         "bias_forces", "center_of_mass", "centroidal_momentum", "difference", "forward_dynamics_derivatives",
         "integrate", "inverse_dynamics_derivatives", "jacobian", "operational_inertia",
     ),
     "limberjack.reduced.dynamics": ("forward_kinematics", "inverse_dynamics", "mass_matrix"),
+    "limberjack.simulation.comparison": ("compare",),
     "limberjack.simulation.constrained_dynamics": ("forward_dynamics",),
     "limberjack.simulation.queries": ("distance", "ray_cast"),
     "limberjack.simulation.simulation": ("Simulation", "resume"),
@@ -137,6 +139,7 @@ __all__ = [
     "capabilities",
     "center_of_mass",
     "centroidal_momentum",
+    "compare",
     "difference",
     "distance",
     "errors",

@@ -19,9 +19,11 @@ import pickle
 import re
 import shutil
 import stat
+import struct
 import sys
 import tempfile
 import zipfile
+import zlib
 from collections.abc import Callable, Iterable
 from functools import cache
 from pathlib import Path
@@ -42,13 +44,23 @@ try:
 except ImportError:  # Windows: two processes may compile the same kernel
     fcntl = None
 
-__all__ = ["ARCHIVE", "Archive", "CacheImpl", "KernelCache", "atomic_file", "cache_folder", "layouts", "release_lock"]
+__all__ = [
+    "ARCHIVE",
+    "Archive",
+    "CacheImpl",
+    "KernelCache",
+    "atomic_file",
+    "cache_folder",
+    "layouts",
+    "read_file",
+    "release_lock",
+]
 
 _PACKAGE = Path(__file__).parent
 # The kernels that came with the package; in a source tree and in the wheel for all platforms there are none.
 ARCHIVE = _PACKAGE / "kernels.zip"
 # Counted up when what is stored of a kernel changes: this file is no part of the keys.
-_FORMAT = 1
+_FORMAT = 2
 _IMPORT = re.compile(
     r"^[ \t]*(?:from[ \t]+limberjack([\w.]*)[ \t]+import[ \t]+(\([^)]*\)|[^\n]*)|import[ \t]+limberjack([\w.]*))", re.M
 )
@@ -240,9 +252,31 @@ class KernelCache(FunctionCache):
         return hashlib.sha256(text.encode()).hexdigest()[:32]
 
     def entries(self) -> Iterable[tuple[str, bytes]]:
-        """Yield the name in an archive and the contents of every signature in the user's cache."""
+        """Yield the name in an archive and the contents of every signature in the user's cache, and of what it calls.
+
+        What is stored of a kernel begins with its library, which ends with the files of the machine code that it calls;
+        such a file ends with those of its callees (`_jit.py`).
+        """
         for key, file in self._cache_file._load_index().items():
-            yield self.name(key[0]), Path(self._cache_path, file).read_bytes()
+            contents = Path(self._cache_path, file).read_bytes()
+            yield self.name(key[0]), contents
+            todo = list(pickle.loads(contents)[0][2][-1])
+            for part in todo:
+                contents = read_file(part)
+                yield Path(part).name, contents
+                todo.extend(callee for callee in pickle.loads(contents)[-1] if callee not in todo)
+
+
+def read_file(name: str) -> bytes:
+    """Return the contents of a file of the user's cache, or else of the kernels that came with the package."""
+    try:
+        return (cache_folder() / name).read_bytes()
+    except FileNotFoundError:
+        shipped = _shipped()
+        contents = None if shipped is None else shipped.contents(Path(name).name)
+        if contents is None:
+            raise
+        return contents
 
 
 def atomic_file(path: Path, contents: bytes) -> None:
@@ -330,21 +364,31 @@ class Archive:
     def __init__(self, path: Path) -> None:
         self._path = path
         with zipfile.ZipFile(path) as archive:
-            self._names = set(archive.namelist())
+            self._files = {file.filename: file for file in archive.infolist()}
             self.made = _Made(**json.loads(archive.read("made.json")))
 
     def read(self, name: str) -> Any:
         """Return what is stored of a compiled function, or None."""
-        if name not in self._names:
+        contents = self.contents(name)
+        return None if contents is None else pickle.loads(contents)
+
+    def contents(self, name: str) -> bytes | None:
+        """Return the bytes stored under a name, or None."""
+        found = self._files.get(name)
+        if found is None:
             return None
-        # Opened anew: processes forked from this one would share the place in an open file.
-        with zipfile.ZipFile(self._path) as archive:
-            return pickle.loads(archive.read(name))
+        # Opened anew: processes forked from this one would share the place in an open file. Read by hand: `zipfile`
+        # reads the names of all files each time it opens one.
+        with self._path.open("rb") as file:
+            file.seek(found.header_offset + 26)
+            name_size, extra_size = struct.unpack("<HH", file.read(4))
+            file.seek(name_size + extra_size, os.SEEK_CUR)
+            return zlib.decompress(file.read(found.compress_size), -zlib.MAX_WBITS)
 
     def all(self) -> dict[str, bytes]:
         """Return all that is stored, by name."""
         with zipfile.ZipFile(self._path) as archive:
-            return {name: archive.read(name) for name in sorted(self._names - {"made.json"})}
+            return {name: archive.read(name) for name in sorted(self._files) if name != "made.json"}
 
     @staticmethod
     def write(path: Path, made: _Made, kernels: dict[str, bytes]) -> None:

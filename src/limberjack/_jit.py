@@ -16,8 +16,9 @@ Numba's public interface does not reach far enough in seven respects. Each is a 
 interface (`spatial/lanes.py`, `spatial/clock.py`, `constraints/jets.py`).
 
 - Cache (`_cache.py`): Numba's looks at the file of the decorated function only.
-- Link-only code (`_LinkOnlyLibrary`): a function that only kernels call is optimised and compiled with those. Numba
-  would also emit machine code for it alone, and link, verify and store the code of its callees again in each caller.
+- Code of functions that only kernels call (`_Part`): an inlined one is kept as LLVM code and compiled with its callers;
+  an outlined one is compiled once, and its callers call that machine code. Numba would emit machine code for each alone
+  and link, optimise, verify and store the code of its callees again in every caller.
 - Few passes (`_PASSES`): most of Numba's serve what kernels do not have.
 - Slim lowering (`_Lower`): Numba loads and clears a variable's old value for reference counts, which kernels do not
   have, and copies a tuple of arrays wherever it is passed; here it is passed by reference (`_tuples.py`).
@@ -32,8 +33,10 @@ from __future__ import annotations
 import gc
 import hashlib
 import importlib
+import operator
 import pickle
 import re
+import zlib
 from collections.abc import Callable, Iterable
 from functools import cache
 from pathlib import Path
@@ -66,8 +69,12 @@ from numba.core import types
 from numba.core.codegen import JITCodeLibrary
 from numba.core.compiler import Compiler, Flags
 from numba.core.compiler_machinery import PassManager, register_pass
+from numba.core.errors import NumbaWarning, WarningsFixer  # pyright: ignore[reportAttributeAccessIssue]
+from numba.core.ir_utils import build_definitions
 from numba.core.lowering import Lower
 from numba.core.registry import cpu_target
+from numba.core.ssa import reconstruct_ssa
+from numba.core.transforms import canonicalize_cfg
 from numba.core.typed_passes import (
     BaseNativeLowering,
     IRLegalization,
@@ -75,6 +82,7 @@ from numba.core.typed_passes import (
     NopythonTypeInference,
     PreLowerStripPhis,
 )
+from numba.core.typeinfer import TypeInferer
 from numba.core.untyped_passes import (
     DeadBranchPrune,
     FixupArgs,
@@ -84,14 +92,18 @@ from numba.core.untyped_passes import (
     RewriteSemanticConstants,
     TranslateByteCode,
 )
+from numba.np.arrayobj import load_item, store_item
 
-from limberjack._cache import CacheImpl, KernelCache, atomic_file, cache_folder, release_lock
-from limberjack._tuples import by_reference, fill, member
+from limberjack._cache import CacheImpl, KernelCache, atomic_file, cache_folder, read_file, release_lock
+from limberjack._tuples import by_reference, element, fill, member
 
 __all__ = ["NUMBA_RANGE", "call_address", "entry", "inner", "kernel", "outlined", "require_numba"]
 
 # While kernels compile, garbage is collected after so many new objects: some tens of megabytes.
 _RARELY = 200_000
+# From so many bytes of LLVM code on, a function that stays one is compiled once for all callers; smaller ones LLVM may
+# still inline.
+_LARGE = 6_000
 _njit: Any = numba.njit  # takes more options than its annotations say
 _FLAGS: dict[str, Any] = {"nogil": True, "error_model": "numpy", "fastmath": {"nsz"}, "_nrt": False}
 
@@ -120,7 +132,11 @@ def outlined(function: Callable) -> Any:
 
 def _link_only(function: Callable, inlined: bool) -> Any:
     dispatcher: Any = _njit(
-        **_FLAGS, forceinline=inlined, no_cpython_wrapper=True, no_cfunc_wrapper=True, pipeline_class=_LinkOnlyCompiler
+        **_FLAGS,
+        forceinline=inlined,
+        no_cpython_wrapper=True,
+        no_cfunc_wrapper=True,
+        pipeline_class=_InlinedCompiler if inlined else _OutlinedCompiler,
     )(function)
     dispatcher._cache = _LinkOnlyCache(function)
     return dispatcher
@@ -144,6 +160,9 @@ class _SharedFlags(Flags):
     def copy(self) -> Flags:
         return _shared_flags()
 
+    def __hash__(self) -> int:
+        return 0  # Numba's hashes all values, at each lookup
+
 
 @cache
 def _shared_flags() -> Flags:
@@ -152,8 +171,86 @@ def _shared_flags() -> Flags:
     return _SharedFlags(flags)
 
 
+# Signatures of Numba's functions for the types of their arguments: Numba looks for them anew at each operator.
+_signatures: dict[tuple, Any] = {}
+
+
+def _signature(context: Any, function: types.Function, args: tuple) -> Any:
+    """Return the signature of one of Numba's functions for arguments of these types."""
+    found = _signatures.get((function, args))
+    if found is None:
+        found = _signatures[function, args] = context.resolve_function_type(function, args, {})
+    return found
+
+
+class _Inferer(TypeInferer):
+    """Infers types, those of Numba's functions once for all kernels."""
+
+    def resolve_call(self, fnty: Any, pos_args: tuple, kw_args: dict) -> Any:
+        if kw_args or not isinstance(fnty, types.Function):
+            return super().resolve_call(fnty, pos_args, kw_args)
+        return _signature(self.context, fnty, pos_args)
+
+
+@register_pass(mutates_CFG=True, analysis_only=False)
+class _Blocks(IRProcessing):
+    """The pass that joins blocks; Numba's also finds out where variables live, which is done again before lowering."""
+
+    _name = "limberjack_blocks"
+
+    def run_pass(self, state: Any) -> bool:
+        state.func_ir.blocks = canonicalize_cfg(state.func_ir.blocks)
+        return True
+
+
+@register_pass(mutates_CFG=False, analysis_only=False)
+class _SingleAssignment(ReconstructSSA):
+    """The pass that gives each assignment a variable of its own, and no more."""
+
+    _name = "limberjack_assignments"
+
+    def run_pass(self, state: Any) -> bool:
+        state.func_ir = reconstruct_ssa(state.func_ir)
+        state.func_ir._definitions = build_definitions(state.func_ir.blocks)
+        return True
+
+
+@register_pass(mutates_CFG=False, analysis_only=False)
+class _NoPhis(PreLowerStripPhis):
+    """The pass that takes these variables apart again, and no more."""
+
+    _name = "limberjack_phis"
+
+    def run_pass(self, state: Any) -> bool:
+        state.func_ir = self._strip_phi_nodes(state.func_ir)
+        return True
+
+
+@register_pass(mutates_CFG=True, analysis_only=False)
+class _TypeInference(NopythonTypeInference):
+    """The pass that infers types by `_Inferer`."""
+
+    _name = "limberjack_types"
+
+    def run_pass(self, state: Any) -> bool:
+        warnings = WarningsFixer(NumbaWarning)
+        infer = _Inferer(state.typingctx, state.func_ir, warnings)
+        calling = state.typingctx.callstack.register(state.targetctx.target, infer, state.func_ir.func_id, state.args)
+        with calling, warnings:
+            for k, (name, kind) in enumerate(zip(state.func_ir.arg_names, state.args, strict=True)):
+                infer.seed_argument(name, k, kind)
+            infer.build_constraint()
+            infer.propagate()
+            state.typemap, state.return_type, state.calltypes = infer.unify()
+        return False
+
+
 class _Lower(Lower):
-    """Lowers functions without reference counts: variables are stored as they are, tuples of arrays by reference."""
+    """Lowers functions without reference counts: variables are stored as they are, tuples of arrays by reference.
+
+    Elements of arrays and operators on numbers are lowered directly: Numba copies the array into memory, looks for an
+    implementation that takes constants as such, and for the type of the result once more.
+    """
 
     def delvar(self, name: str) -> None:
         if name not in self._blk_local_varmap:
@@ -173,7 +270,63 @@ class _Lower(Lower):
                 k = kind.fields.index(expr.attr) if expr.op == "getattr" else expr.index
                 value = member(self.context, self.builder, kind, self.loadvar(expr.value.name), k)
                 return self.context.cast(self.builder, value, kind.types[k], resty)
+            if expr.op == "static_getitem" and isinstance(kind, types.Array):
+                return self.lower_getitem(resty, expr, expr.value, expr.index_var, self.fndesc.calltypes[expr])
         return super().lower_expr(resty, expr)
+
+    def lower_binop(self, resty: Any, expr: Any, op: Any) -> Any:
+        signature = self.fndesc.calltypes[expr]
+        numbers = all(isinstance(kind, (types.Number, types.Boolean)) for kind in signature.args)
+        if not numbers or op in (operator.pow, operator.ipow):  # powers have code of their own for constants
+            return super().lower_binop(resty, expr, op)
+        function = self.context.typing_context.resolve_value_type(op)
+        values = [
+            self.context.cast(self.builder, self.loadvar(one.name), self.typeof(one.name), kind)
+            for one, kind in zip((expr.lhs, expr.rhs), signature.args, strict=True)
+        ]
+        found = _signature(self.context.typing_context, function, signature.args)
+        value = self.context.get_function(function, found)(self.builder, values)
+        return self.context.cast(self.builder, value, signature.return_type, resty)
+
+    def lower_getitem(self, resty: Any, expr: Any, value: Any, index: Any, signature: Any) -> Any:
+        array, indices = self.typeof(value.name), self._indices(value, index)
+        if indices is None:
+            return super().lower_getitem(resty, expr, value, index, signature)
+        place = element(self.context, self.builder, array, self.loadvar(value.name), indices)
+        item = load_item(self.context, self.builder, array, place)
+        return self.context.cast(self.builder, item, array.dtype, resty)
+
+    def lower_setitem(self, target_var: Any, index_var: Any, value_var: Any, signature: Any) -> Any:
+        array, indices = self.typeof(target_var.name), self._indices(target_var, index_var)
+        kind = self.typeof(value_var.name)
+        if indices is None or not isinstance(kind, (types.Number, types.Boolean)):
+            return super().lower_setitem(target_var, index_var, value_var, signature)
+        place = element(self.context, self.builder, array, self.loadvar(target_var.name), indices)
+        value = self.context.cast(self.builder, self.loadvar(value_var.name), kind, array.dtype)
+        store_item(self.context, self.builder, array, value, place)
+        return None
+
+    def _indices(self, array: Any, index: Any) -> list | None:
+        """Return the indices of one element of an array, or None if it is no array or no element is meant.
+
+        None, too, where indices are to be checked, which Numba's own code does.
+        """
+        if numba.config.BOUNDSCHECK:  # pyright: ignore[reportAttributeAccessIssue]
+            return None
+        kind: Any = self.typeof(array.name)
+        what: Any = self.typeof(index.name)
+        kinds = getattr(what, "types", (what,))
+        plain = (
+            isinstance(kind, types.Array)
+            and len(kinds) == kind.ndim > 0
+            and isinstance(kind.dtype, types.Number | types.Boolean)
+        )
+        if not plain or not all(isinstance(one, types.Integer) for one in kinds):
+            return None
+        value = self.loadvar(index.name)
+        whole = isinstance(what, types.BaseTuple)
+        values = [self.builder.extract_value(value, k) for k in range(len(kinds))] if whole else [value]
+        return [self.context.cast(self.builder, *one, types.intp) for one in zip(values, kinds, strict=True)]
 
     def _lower_call_normal(self, fnty: Any, expr: Any, signature: Any) -> Any:
         kind = signature.return_type
@@ -193,6 +346,14 @@ class _SlimLowering(BaseNativeLowering):
     @property
     def lowering_class(self) -> type[Lower]:
         return _Lower
+
+
+class _Passes(PassManager):
+    """Runs passes as they are; Numba's also reports each, and analyses what a later pass analyses again."""
+
+    def _runPass(self, index: int, pss: Any, internal_state: Any) -> None:
+        pss.analysis = self._analysis
+        pss.run_pass(internal_state)
 
 
 class _Compiler(Compiler):
@@ -221,7 +382,7 @@ class _Compiler(Compiler):
             gc.set_threshold(*thresholds)
 
     def define_pipelines(self) -> list:
-        passes = PassManager("limberjack")
+        passes = _Passes("limberjack")
         absent = any(isinstance(kind, types.NoneType) for kind in self.state.args)
         decided = absent or "ndim" in self.state.func_id.code.co_names
         for one in _PASSES:
@@ -236,13 +397,13 @@ class _Compiler(Compiler):
 _PASSES = (
     TranslateByteCode,
     FixupArgs,
-    IRProcessing,
+    _Blocks,
     RewriteSemanticConstants,
     DeadBranchPrune,
     GenericRewrites,  # constant indices of tuples
-    ReconstructSSA,
-    NopythonTypeInference,
-    PreLowerStripPhis,
+    _SingleAssignment,
+    _TypeInference,
+    _NoPhis,
     IRLegalization,
     _SlimLowering,
     NoPythonBackend,
@@ -255,23 +416,29 @@ _PRUNING = (RewriteSemanticConstants, DeadBranchPrune)
 
 
 class _Part:
-    """The LLVM code of one function, without that of its callees, which are parts of their own.
+    """The code of one function, without that of its callees, which are parts of their own.
 
     Args:
-        module: its functions may be linked several times into one program.
-        callees: the parts that it calls.
+        contents: an LLVM module, whose functions may be linked several times into one program, or machine code.
+        callees: the parts that it calls; of machine code those that are machine code, too.
     """
 
-    def __init__(self, module: Any, callees: Iterable[_Part]) -> None:
-        self.module, self.callees = module, tuple(dict.fromkeys(callees))
+    def __init__(self, contents: Any, callees: Iterable[_Part]) -> None:
+        self.contents, self.callees = contents, tuple(dict.fromkeys(callees))
         self.file = ""  # in the folder of the cache, once it is there
+
+    @property
+    def compiled(self) -> bool:
+        """Whether it is machine code."""
+        return isinstance(self.contents, bytes)
 
     def save(self, folder: Path) -> str:
         """Write this part and its callees into a cache folder, unless they are in one; return the name of its file."""
         if not self.file:
             # Code of Numba's own functions goes where no edit removes it.
             callees = [callee.save(cache_folder() / f"numba-{numba.__version__}") for callee in self.callees]
-            contents = pickle.dumps((self.module.as_bitcode(), callees))
+            code = self.contents if self.compiled else self.contents.as_bitcode()
+            contents = pickle.dumps((self.compiled, zlib.compress(code, 1), callees))
             folder.mkdir(mode=0o700, exist_ok=True)
             path = folder / f"{hashlib.sha256(contents).hexdigest()[:32]}.part"
             if not path.exists():
@@ -283,8 +450,9 @@ class _Part:
     @cache
     def load(file: str) -> _Part:
         """Return a part from the cache."""
-        bitcode, callees = pickle.loads((cache_folder() / file).read_bytes())
-        part = _Part(llvm.parse_bitcode(bitcode), map(_Part.load, callees))
+        compiled, packed, callees = pickle.loads(read_file(file))
+        code = zlib.decompress(packed)
+        part = _Part(code if compiled else llvm.parse_bitcode(code), map(_Part.load, callees))
         part.file = file
         return part
 
@@ -296,7 +464,7 @@ def _part_of(library: Any) -> _Part:
     return library.part
 
 
-def _in_order(parts: Iterable[_Part]) -> list[_Part]:
+def _reached(parts: Iterable[_Part]) -> list[_Part]:
     """Return parts and all that they call, each once, callers first: LLVM leaves out what nothing refers to yet."""
     done: dict[_Part, None] = {}
     todo: list[tuple[_Part, bool]] = [(part, False) for part in parts]
@@ -310,6 +478,30 @@ def _in_order(parts: Iterable[_Part]) -> list[_Part]:
     return list(reversed(done))
 
 
+def _link(module: Any, parts: Iterable[_Part]) -> list[_Part]:
+    """Link into `module` what its callees are in LLVM code; return the machine code that the whole calls."""
+    code = []
+    for part in _reached(parts):
+        if part.compiled:
+            code.append(part)
+        else:
+            module.link_in(part.contents, preserve=True)
+    return code
+
+
+# Machine code of parts that is in memory, by hash: what two processes have compiled may be the same.
+_in_memory: set[bytes] = set()
+
+
+def _load_code(codegen: Any, parts: Iterable[_Part]) -> None:
+    """Load machine code into memory, where the engine finds it by the names of its functions."""
+    for part in _reached(parts):
+        digest = hashlib.sha256(part.contents).digest()
+        if digest not in _in_memory:
+            _in_memory.add(digest)
+            codegen._engine._ee.add_object_file(llvm.ObjectFileRef.from_data(part.contents))
+
+
 def _take_reloads(library: Any, callees: Iterable[Any]) -> None:
     """Take over what is to be initialised when code of callees is loaded again; Numba 0.62 knows no such thing."""
     if hasattr(library, "_reload_init"):
@@ -318,30 +510,35 @@ def _take_reloads(library: Any, callees: Iterable[Any]) -> None:
 
 
 class _KernelLibrary(JITCodeLibrary):
-    """The code of a kernel: everything it calls is linked into it once; what is kept is the machine code."""
+    """The code of a kernel: what it calls is linked into it once or called; what is kept is the machine code."""
+
+    code: list[_Part]
 
     def finalize(self) -> None:
         """Link, optimise and compile."""
         libraries = dict.fromkeys(self._linking_libraries)
         _take_reloads(self, libraries)
-        for part in _in_order(map(_part_of, libraries)):
-            self._final_module.link_in(part.module, preserve=True)
+        self.code = _link(self._final_module, map(_part_of, libraries))
+        _load_code(self._codegen, self.code)
         self._linking_libraries = []
         super().finalize()
 
     def serialize_using_object_code(self) -> tuple:
-        """Return the machine code and the names it defines."""
+        """Return the machine code, the names it defines, and the files of the parts that it calls."""
         module = self._final_module
         names = [one.name for kind in (module.functions, module.global_variables) for one in kind]
         defined = [name for name in names if self._codegen._engine.is_symbol_defined(name)]
-        return self.name, "object", (self._get_compiled_object(), defined)
+        files = [part.file for part in self.code]
+        return self.name, "object", (zlib.compress(self._get_compiled_object(), 1), defined, files)
 
     @classmethod
     def _unserialize(cls, codegen: Any, state: tuple) -> _KernelLibrary:
-        name, _, (code, defined) = state
+        name, _, (code, defined, files) = state
         library = cls(codegen, name)
         library.enable_object_caching()
-        library._set_compiled_object(code)
+        library._set_compiled_object(zlib.decompress(code))
+        library.code = [_Part.load(file) for file in files]
+        _load_code(codegen, library.code)
         library._finalize_final_module()
         codegen._engine._defined_symbols.update(defined)
         return library
@@ -360,8 +557,8 @@ class _UnlinkedCodegen:
         pass
 
 
-class _LinkOnlyLibrary(JITCodeLibrary):
-    """The code of a function that only kernels call: a part, optimised and compiled with the kernels it is part of."""
+class _InlinedLibrary(JITCodeLibrary):
+    """The code of a function that only kernels call: a part, optimised and compiled with those it is linked into."""
 
     part: _Part
 
@@ -377,19 +574,28 @@ class _LinkOnlyLibrary(JITCodeLibrary):
         _take_reloads(self, libraries)
         for library in libraries:
             self._dynamic_globals += library._dynamic_globals
+        self.part = self._made(map(_part_of, libraries))
+        self._finalized = True
+
+    def _made(self, callees: Iterable[_Part]) -> _Part:
+        self._repeatable()
+        return _Part(self._final_module, callees)
+
+    def _repeatable(self) -> None:
+        """Let its code be linked several times into one program."""
         for function in self._final_module.functions:
             if not function.is_declaration and function.linkage == llvm.Linkage.external:
                 function.linkage = "linkonce_odr"
-        self.part = _Part(self._final_module, map(_part_of, libraries))
-        self._finalized = True
 
     def _get_module_for_linking(self) -> Any:
         """Return its code with that of its callees, for functions that are no kernels."""
         self._ensure_finalized()
         if self._shared_module is None:
-            self._shared_module = self._final_module.clone()
-            for part in _in_order(self.part.callees):
-                self._shared_module.link_in(part.module, preserve=True)
+            if self.part.compiled:
+                self._shared_module, linked = type(self)(self._codegen, self.name)._final_module, [self.part]
+            else:  # linked into an empty module it would be left out: nothing there refers to it
+                self._shared_module, linked = self.part.contents.clone(), self.part.callees
+            _load_code(self._codegen, _link(self._shared_module, linked))
         return self._shared_module
 
     def get_pointer_to_function(self, name: str) -> int:
@@ -400,12 +606,25 @@ class _LinkOnlyLibrary(JITCodeLibrary):
         return self.name, "part", self.part.file
 
     @classmethod
-    def _unserialize(cls, codegen: Any, state: tuple) -> _LinkOnlyLibrary:
+    def _unserialize(cls, codegen: Any, state: tuple) -> _InlinedLibrary:
         name, _, file = state
         library = cls(codegen, name)
         library.part = _Part.load(file)
-        library._final_module, library._finalized = library.part.module, True
+        library._finalized = True
         return library
+
+
+class _OutlinedLibrary(_InlinedLibrary):
+    """The code of a function that stays one: compiled once for all its callers, unless LLVM might inline it."""
+
+    def _made(self, callees: Iterable[_Part]) -> _Part:
+        code = _link(self._final_module, callees)
+        self._optimize_final_module()
+        self._final_module.verify()
+        if len(self._final_module.as_bitcode()) > _LARGE:
+            return _Part(self._codegen._tm.emit_object(self._final_module), code)
+        self._repeatable()
+        return _Part(self._final_module, code)
 
 
 class _KernelCompiler(_Compiler):
@@ -414,10 +633,16 @@ class _KernelCompiler(_Compiler):
     _library = _KernelLibrary
 
 
-class _LinkOnlyCompiler(_Compiler):
-    """Compiles a function that only kernels call."""
+class _InlinedCompiler(_Compiler):
+    """Compiles a function that becomes part of the kernels that call it."""
 
-    _library = _LinkOnlyLibrary
+    _library = _InlinedLibrary
+
+
+class _OutlinedCompiler(_Compiler):
+    """Compiles a function that stays one."""
+
+    _library = _OutlinedLibrary
 
 
 class _LibraryContext:
@@ -441,6 +666,11 @@ class _KernelCacheImpl(CacheImpl):
 
     _library: Any = _KernelLibrary
 
+    def reduce(self, cres: Any) -> tuple:
+        for part in cres.library.code:
+            part.save(Path(self.locator.get_cache_path()))
+        return super().reduce(cres)
+
     def rebuild(self, target_context: Any, payload: tuple) -> Any:
         compiled = super().rebuild(_LibraryContext(target_context, self._library), payload)
         return compiled._replace(target_context=target_context, typing_context=target_context.typing_context)
@@ -449,14 +679,14 @@ class _KernelCacheImpl(CacheImpl):
 class _LinkOnlyCacheImpl(_KernelCacheImpl):
     """Stores functions that only kernels call as parts."""
 
-    _library = _LinkOnlyLibrary
+    _library = _InlinedLibrary
 
     def get_filename_base(self, fullname: str, abiflags: str) -> str:
         return super().get_filename_base(fullname, abiflags) + ".linked"
 
     def reduce(self, cres: Any) -> tuple:
         cres.library.part.save(Path(self.locator.get_cache_path()))
-        return super().reduce(cres)
+        return CacheImpl.reduce(self, cres)
 
 
 class _KernelCache(KernelCache):

@@ -23,7 +23,7 @@ from numba.core import boxing, cgutils, datamodel, types
 from numba.core.datamodel.models import DataModel, TupleModel, UniTupleModel
 from numba.core.pythonapi import NativeValue, unbox
 
-__all__ = ["by_reference", "fill", "member", "memory_type"]
+__all__ = ["by_reference", "element", "fill", "member", "memory_type"]
 
 _ZERO = ir.Constant(ir.IntType(32), 0)
 # Members of an array that kernels never use: without reference counts nothing reads its owner.
@@ -99,16 +99,44 @@ def _loaded(builder: Any, address: Any) -> Any:
     return value
 
 
+_sizes: dict[ir.Type, int] = {}
+
+
+def _size(context: Any, kind: ir.Type) -> int:
+    """Return the size of values of an LLVM type in memory; LLVM tells by having a program read."""
+    if kind not in _sizes:
+        _sizes[kind] = context.get_abi_sizeof(kind)
+    return _sizes[kind]
+
+
 def _loaded_array(context: Any, builder: Any, kind: Any, address: Any) -> Any:
     """Load an array, but for what is known of it or not used."""
-    array = context.make_array(kind)(context, builder)
-    for k, field in enumerate(array._datamodel._fields):
+    array = ir.Constant(address.type.pointee, ir.Undefined)
+    for k, field in enumerate(context.data_model_manager[kind]._fields):
         if field == "itemsize":
-            array.itemsize = context.get_constant(types.intp, context.get_abi_sizeof(context.get_data_type(kind.dtype)))
+            size = _size(context, context.get_data_type(kind.dtype))
+            array = builder.insert_value(array, context.get_constant(types.intp, size), k)
         elif field not in _UNUSED:
             part = builder.gep(address, [_ZERO, ir.Constant(ir.IntType(32), k)], inbounds=True)
-            setattr(array, field, _loaded(builder, part))
-    return array._getvalue()
+            array = builder.insert_value(array, _loaded(builder, part), k)
+    return array
+
+
+def element(context: Any, builder: Any, kind: Any, array: Any, indices: list) -> Any:
+    """Return the address of one element of an array; negative indices count from its end."""
+    fields = context.data_model_manager[kind]._fields
+    data, shape, strides = (builder.extract_value(array, fields.index(name)) for name in ("data", "shape", "strides"))
+    offset = None
+    for k, index in enumerate(indices):
+        size = builder.extract_value(shape, k)
+        if not (isinstance(index, ir.Constant) and index.constant >= 0):
+            index = builder.select(builder.icmp_signed("<", index, index.type(0)), builder.add(index, size), index)
+        if kind.layout == "C":  # as in the dimensions before, times the size of this one
+            offset = index if offset is None else builder.add(builder.mul(offset, size), index)
+        else:
+            step = builder.mul(index, builder.extract_value(strides, k))
+            offset = step if offset is None else builder.add(offset, step)
+    return builder.gep(data, [offset]) if kind.layout == "C" else cgutils.pointer_add(builder, data, offset)
 
 
 def member(context: Any, builder: Any, kind: Any, address: Any, k: int) -> Any:
@@ -127,7 +155,7 @@ def fill(context: Any, builder: Any, kind: Any, values: Any) -> Any:
     for k, (one, value) in enumerate(zip(kind.types, values, strict=True)):
         part = builder.gep(space, [_ZERO, ir.Constant(ir.IntType(32), k)], inbounds=True)
         if by_reference(one):
-            size = context.get_abi_sizeof(part.type.pointee)
+            size = _size(context, part.type.pointee)
             cgutils.raw_memcpy(builder, part, value, ir.Constant(ir.IntType(64), size), 1)
         else:
             builder.store(value, part)

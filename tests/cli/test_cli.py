@@ -9,6 +9,7 @@ import re
 import subprocess
 import sys
 import time
+import tomllib
 from pathlib import Path
 
 import numpy as np
@@ -18,6 +19,7 @@ import limberjack as lj
 from limberjack.cli import commands as cli
 from limberjack.cli import demo, plots, runs, terminal, warmup
 from limberjack.cli.commands import main
+from limberjack.cli.doctor import EXTRAS
 
 ROBOT = """<robot name="crane">
   <link name="base"/>
@@ -42,6 +44,7 @@ def folder(tmp_path, monkeypatch):
     (tmp_path / "torn.urdf").write_text(ROBOT[:300])
     (tmp_path / "wrong.json").write_text('{"format": "limberjack-model",\n "version": }')
     (tmp_path / "junk.npz").write_bytes(b"PK junk")
+    (tmp_path / "table.csv").write_text("time\n0.0\n")
     (tmp_path / "a_folder").mkdir()
     return tmp_path
 
@@ -91,7 +94,12 @@ BAD = {
     "resume and a method": (["run", "--resume", "junk.npz", "--method", "full"], ["--resume", "--method"]),
     "resume nothing": (["run", "--resume", "gone.npz"], ["gone.npz"]),
     "convert to unknown": (["convert", "crane.urdf", "crane.stp"], ["crane.stp", ".json"]),
-    "convert motion to model": (["convert", "junk.npz", "x.json"], ["x.json", ".csv"]),
+    "convert model to motion": (
+        ["convert", "crane.urdf", "x.mp4"],
+        ["x.mp4", "holds a motion", "limberjack run crane.urdf"],
+    ),
+    "convert table without model": (["convert", "table.csv", "x.html"], ["table.csv", "--model"]),
+    "convert model given twice": (["convert", "crane.urdf", "x.json", "--model", "crane.urdf"], ["--model", ".csv"]),
     "unknown table": (["bench", "chains"], ["chains", "chain"]),
     "bench result nowhere": (["bench", "--json", "no/where.json"], ["no/where.json"]),
     "demo into a file": (["demo", "--out", "crane.urdf"], ["crane.urdf"]),
@@ -272,6 +280,7 @@ def test_a_signal_saves_what_was_recorded(folder, name, status):
 import os, signal, sys, threading
 from limberjack.simulation import simulation
 from limberjack.cli.commands import main
+from limberjack.cli.doctor import EXTRAS
 signal.signal(signal.SIGINT, signal.default_int_handler)  # a parent may have had it ignored
 run = simulation.Simulation.run
 def interrupted(self, *given, **options):
@@ -374,6 +383,69 @@ def test_convert(folder, capsys):
     assert np.array_equal(table[:, 1:5], trajectory.q)
 
 
+def test_convert_between_all_formats(folder, capsys):
+    """A model goes through every format that it can be written in, and a motion too; a motion gives its model."""
+    for first, second in (("crane.urdf", "a.xml"), ("a.xml", "b.glb"), ("b.glb", "c.gltf"), ("c.gltf", "d.urdf")):
+        assert main(["convert", first, second]) == 0
+    first, last = lj.load("crane.urdf"), lj.load("d.urdf")
+    q, qd = [0.3] * first.nq, [0.5] * first.nv
+    np.testing.assert_allclose(lj.forward_dynamics(last, q, qd), lj.forward_dynamics(first, q, qd), rtol=1e-9)
+    lj.Simulation(first, ignore=("limits",)).run(0.1).save("a.npz")
+    for first, second in (("a.npz", "b.parquet"), ("b.parquet", "c.csv"), ("a.npz", "d.bvh"), ("d.bvh", "e.glb")):
+        assert main(["convert", first, second]) == 0
+    assert main(["convert", "c.csv", "f.npz", "--model", "crane.urdf"]) == 0
+    np.testing.assert_array_equal(lj.Trajectory.load("f.npz").q, lj.Trajectory.load("a.npz").q)
+    assert (
+        main(["convert", "a.npz", "g.json"]) == 0 and lj.load("g.json").body_names == lj.load("crane.urdf").body_names
+    )
+    assert main(["convert", "crane.urdf", "h.png"]) == 0 and main(["convert", "crane.urdf", "i.usda"]) == 0
+    assert Path("h.png").stat().st_size > 1000 and "upAxis" in Path("i.usda").read_text()
+
+
+@pytest.mark.parametrize(("module", "name", "extra"), [("pxr", "x.usd", "usd"), ("pyarrow", "x.parquet", "parquet")])
+def test_missing_extras_are_told_before_the_run(module, name, extra, folder, monkeypatch, capsys):
+    """What a suffix needs is looked for before anything is loaded or simulated."""
+    monkeypatch.setitem(sys.modules, module, None)
+    for words in (["run", "pendulum", "--out", name], ["convert", "junk.npz", name]):
+        assert main(words) == 2
+        out, err = capsys.readouterr()
+        assert f"limberjack[{extra}]" in err and not out
+
+
+def test_the_viewer_is_looked_for_before_the_scene(monkeypatch, capsys):
+    """Without the extra of the viewer nothing is built."""
+    monkeypatch.setitem(sys.modules, "viser", None)
+    assert main(["view", "no_such_scene"]) == 2
+    assert "limberjack[view]" in capsys.readouterr().err
+
+
+def test_doctor(capsys):
+    """`doctor` names versions, every extra with what it is for, the cache, threads, and the time of a step."""
+    assert main(["doctor"]) == 0
+    out = capsys.readouterr().out
+    for word in ("numba", "kernel cache", "threads", "reference step", "us", *(f"extra {extra}" for extra in EXTRAS)):
+        assert word in out
+
+
+def test_doctor_knows_every_extra_for_users():
+    """The extras of `doctor` are those that `all` brings, and each module is one that the package looks for."""
+    project = tomllib.loads((Path(__file__).parents[2] / "pyproject.toml").read_text())["project"]
+    everything = project["optional-dependencies"]["all"][0]
+    assert set(re.search(r"\[(.*)\]", everything)[1].split(",")) == set(EXTRAS)
+    source = "".join(path.read_text() for path in Path(lj.__file__).parent.rglob("*.py") if path.name != "doctor.py")
+    for extra, (module, _) in EXTRAS.items():
+        assert re.search(rf'["(]{module}[".].*{extra}', source), f"nothing asks for {extra}"
+
+
+@pytest.mark.parametrize("shell", ["bash", "zsh"])
+def test_completion(shell, capsys):
+    """The completion of a shell knows every command and its options."""
+    assert main(["completion", shell]) == 0
+    out = capsys.readouterr().out
+    for word in (*cli._COMMANDS, "--seconds", "--integrator"):
+        assert word in out
+
+
 def test_warmup_compiles_every_kernel(capsys):
     """After `warmup` every kernel of every room is in the cache; a second call says there was nothing to do."""
     assert main(["warmup"]) == 0
@@ -419,6 +491,34 @@ def test_what_is_compiled_is_shown():
         shown_function(1)
         time.sleep(0.3)
     assert "function 1, shown_function" in "".join(seen) and "0:00:00" in "".join(seen)
+
+
+_INTERRUPTED = """
+import time
+from limberjack.cli.warmup import compilers
+
+if __name__ == "__main__":
+    with compilers(2) as pool:
+        job = pool.submit(time.sleep, 600.0)
+        while not job.running():
+            time.sleep(0.01)
+        print("running", flush=True)
+        job.result()
+"""
+
+
+def test_an_interruption_ends_what_compiles(tmp_path):
+    """Ctrl-C, which a terminal sends to all processes, ends compiling within seconds, with one traceback at most."""
+    import signal
+    import subprocess
+
+    (tmp_path / "wait.py").write_text(_INTERRUPTED)
+    pipes = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE, "text": True}
+    process = subprocess.Popen([sys.executable, str(tmp_path / "wait.py")], start_new_session=True, **pipes)
+    assert process.stdout is not None and process.stdout.readline() == "running\n"
+    os.killpg(process.pid, signal.SIGINT)
+    _, errors = process.communicate(timeout=60.0)
+    assert process.returncode != 0 and errors.count("Traceback") == 1 and "KeyboardInterrupt" in errors
 
 
 def test_compile_times_are_those_of_each_function_alone():
@@ -502,6 +602,12 @@ def test_demo_measures_against_all_joints(short_demo):
     apart = np.linalg.norm(few.trajectory.positions[-1] - whole.trajectory.positions[-1], axis=1).mean()
     assert few.error[-1] == pytest.approx(apart) and few.error[0] == 0.0 < apart
     assert few.clusters.shape == few.trajectory.positions.shape[:2] and len(np.unique(few.clusters[-1])) <= 2
+
+
+def test_demo_writes_numbers_in_fitting_units():
+    """Times of a step are in microseconds or milliseconds; speed-ups have no exponent."""
+    assert [demo._time(x) for x in (5.023, 369.2, 27559.0)] == ["5.02 us", "369 us", "27.6 ms"]
+    assert [demo._factor(x) for x in (1.04, 9.96, 119.7)] == ["1.0", "10.0", "120"]
 
 
 def test_demo_does_without_matplotlib(folder, short_demo, monkeypatch, capsys):

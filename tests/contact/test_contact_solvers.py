@@ -217,47 +217,69 @@ def system_of_tree(seed):
     return lj.mass_matrix(model, q), j, b, r.uniform(0.2, 0.8, 3)
 
 
+def path_rows_of(seeds, equality):
+    """Return the rows of `system_of_tree` of some seeds, each a tree of its own, packed, and the dense systems."""
+    systems = [system_of_tree(seed) for seed in seeds]
+    nv, blocks, most = len(systems[0][0]), 6, 0.125
+    packed = new_path_rows(6, nv * len(seeds), blocks * len(seeds), blocks * nv * len(seeds))
+    packed.inverse[:] = 1.0
+    packed.start[:] = nv * np.arange(blocks * len(seeds) + 1)
+    packed.order[:] = np.arange(blocks * len(seeds))
+    packed.tree[:] = np.repeat(np.arange(len(seeds)), blocks)
+    last = EQUALITY_ROW if equality else INEQUALITY_ROW
+    packed.kind[:] = np.tile([DRY_FRICTION, INEQUALITY_ROW, last, CONTACT, CONTACT, CONTACT], len(seeds))
+    bounds = ((-most, most), (0.0, np.inf), (-np.inf if equality else 0.0, np.inf))
+    dense = []
+    for t, (mass, j, b, friction) in enumerate(systems):
+        # with M = L L^T, y = L^-1 J^T is the forward pass of the rows and D = 1
+        y = np.linalg.solve(np.linalg.cholesky(mass), j.T)
+        for own in range(blocks):
+            k = blocks * t + own
+            rows = [own] if own < 3 else list(range(3 * own - 6, 3 * own - 3))
+            packed.column[nv * k : nv * (k + 1)] = nv * t + np.arange(nv)
+            packed.y[nv * k : nv * (k + 1), : len(rows)] = y[:, rows]
+            packed.coefficients[k, FREE_VELOCITY : FREE_VELOCITY + len(rows)] = b[rows]
+            packed.coefficients[k, BOUND] = most if own < 3 else friction[own - 3]
+            # what is wanted stands in b already but for a part
+            packed.coefficients[k, FREE_VELOCITY] += 0.25
+            packed.coefficients[k, TARGET] = 0.25
+            packed.lam[k] = (0.25, 0.03125, 0.0) if own >= 3 else 0.0
+        dense.append((j @ np.linalg.inv(mass) @ j.T, b, friction, bounds, y))
+    return packed, dense
+
+
+def impulses_of(packed, t):
+    """Return the impulses of tree t in the order of its dense system."""
+    own = packed.lam[6 * t : 6 * t + 6]
+    return np.append(own[:3, 0], own[3:])
+
+
 @pytest.mark.parametrize("equality", [False, True], ids=["one-sided", "equality"])
 @pytest.mark.parametrize("seed", range(4))
-def test_sweeps_over_trees_are_projected_gauss_seidel(seed, equality):
-    """Rows over a tree get the impulses of as many dense sweeps over A = J M^-1 J^T, rows of all kinds among them."""
-    mass, j, b, friction = system_of_tree(seed)
-    a, nv, blocks = j @ np.linalg.inv(mass) @ j.T, len(mass), 6
-    packed = new_path_rows(6, nv, blocks, blocks * nv)
-    # with M = L L^T, y = L^-1 J^T is the forward pass of the rows and D = 1
-    y = np.linalg.solve(np.linalg.cholesky(mass), j.T)
-    packed.inverse[:] = 1.0
-    packed.start[:] = nv * np.arange(blocks + 1)
-    packed.column[:] = np.tile(np.arange(nv), blocks)
-    most = 0.125
-    packed.kind[:] = (
-        DRY_FRICTION,
-        INEQUALITY_ROW,
-        EQUALITY_ROW if equality else INEQUALITY_ROW,
-        CONTACT,
-        CONTACT,
-        CONTACT,
-    )
-    for k in range(blocks):
-        rows = [k] if k < 3 else list(range(3 * k - 6, 3 * k - 3))
-        packed.y[nv * k : nv * (k + 1), : len(rows)] = y[:, rows]
-        packed.coefficients[k, FREE_VELOCITY : FREE_VELOCITY + len(rows)] = b[rows]
-        packed.coefficients[k, BOUND] = most if k < 3 else friction[k - 3]
-        # what is wanted stands in b already but for a part
-        packed.coefficients[k, FREE_VELOCITY] += 0.25
-        packed.coefficients[k, TARGET] = 0.25
+def test_rows_over_trees_end_where_projected_gauss_seidel_stays(seed, equality):
+    """Dense sweeps over A = J M^-1 J^T change the impulses no more, and lead to the same velocities from elsewhere."""
+    packed, ((a, b, friction, bounds, y),) = path_rows_of([seed], equality)
+    _sweep_paths(6, packed)
+    lam = impulses_of(packed, 0)
+    assert packed.report[1] < 100 and np.count_nonzero(lam[3::3]) > 0
+    again = twin.gauss_seidel(a, b, friction, lam, 1, bounds=bounds)
+    np.testing.assert_allclose(again, lam, rtol=0, atol=1e-7)
+    # z, the velocities in the coordinates of y
+    np.testing.assert_allclose(packed.z, y @ lam, rtol=0, atol=1e-9)
     start = np.zeros(12)
     start[3::3], start[4::3] = 0.25, 0.03125
-    packed.lam[3:] = start[3:].reshape(3, 3)
-    _sweep_paths(blocks, packed)
+    far = twin.gauss_seidel(a, b, friction, start, 4000, bounds=bounds)
+    np.testing.assert_allclose(packed.z, y @ far, rtol=0, atol=1e-5)
 
-    bounds = ((-most, most), (0.0, np.inf), (-np.inf if equality else 0.0, np.inf))
-    lam = twin.gauss_seidel(a, b, friction, start, int(packed.report[1]), bounds=bounds)
-    assert 3 < packed.report[1] < 1000
-    assert np.count_nonzero(lam[3::3]) > 0
-    np.testing.assert_allclose(np.append(packed.lam[:3, 0], packed.lam[3:]), lam, rtol=0, atol=1e-8)
-    # z, the velocities in the coordinates of y
-    np.testing.assert_allclose(packed.z, y @ lam, rtol=0, atol=1e-8)
+
+def test_islands_are_solved_alone():
+    """Trees that nothing ties together have the bits that each has alone, whatever the others need."""
+    packed, _ = path_rows_of([0, 1, 2], True)
+    _sweep_paths(18, packed)
+    for t, seed in enumerate(range(3)):
+        alone, _ = path_rows_of([seed], True)
+        _sweep_paths(6, alone)
+        assert np.array_equal(impulses_of(packed, t), impulses_of(alone, 0))
 
 
 @pytest.mark.parametrize("seed", range(4))

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
 
 import limberjack as lj
-from limberjack.crowd.frame_budget import FrameBudget
+from limberjack.crowd.frame_budget import FrameBudget, divide
 from limberjack.errors import ModelError, StateError
 
 
@@ -158,17 +159,31 @@ def test_the_clock_holds_its_frame():
     assert (again.record == pace.record).all() and budgets[-1] == pace.budget
 
 
+def test_frames_of_more_steps_are_expected():
+    """Three times the steps in a frame: no frame takes twice its time, and the record has one budget per frame."""
+    pace, seconds = FrameBudget(10.0, 2000), list[float]()
+    for frame in range(240):
+        steps = 12 if 80 <= frame < 160 else 4
+        pace.expect(steps)
+        seconds.append(steps * (0.1e-3 + 5e-6 * pace.budget))
+        pace.next(seconds[-1])
+    assert max(seconds) < 20e-3
+    for part in (seconds[40:80], seconds[120:160], seconds[200:]):
+        assert abs(np.median(part) - 10e-3) < 1e-3
+    assert (np.diff(pace.record[:, 0]) > 0).all()
+
+
 def test_a_replay_of_budgets_is_exact():
     """A crowd that held its time moves the same, bit for bit, with the budgets that it chose."""
     live = lj.Crowd(walker(), 10, milliseconds=0.5, dt=1e-3)
     live.reset(seed=1)
-    for _ in range(30):
-        live.step(10)
+    for k in range(30):
+        live.step(10 if k < 20 else 25)
     assert live.budgets[0, 0] == 0
     again = lj.Crowd(walker(), 10, budgets=live.budgets, dt=1e-3)
     again.reset(seed=1)
-    for _ in range(30):
-        again.step(10)
+    for k in range(30):
+        again.step(10 if k < 20 else 25)
     assert again.sim.state_hash() == live.sim.state_hash() and (again.budgets == live.budgets).all()
 
 
@@ -181,6 +196,85 @@ def test_a_camera_chooses():
     crowd.camera = lj.View(position=(-500.0, 0.0, 2.0), tolerance=50.0)
     crowd.step(60)
     assert not [name for name in crowd.sim.active_joints if not name.endswith("root")]
+
+
+@pytest.mark.parametrize("budget", [None, 8])
+def test_figures_enter_and_leave(budget: int | None):
+    """The others go on from their positions, velocities, forces and controls; names are never used twice."""
+    model = walker()
+    crowd = lj.Crowd(model, 4, budget=budget, dt=1e-3)
+    crowd.reset(seed=5)
+    random = np.random.default_rng(0)
+    crowd.tau, crowd.control = random.normal(size=(4, model.nv)), random.normal(size=(4, 2))
+    crowd.sim.apply_wrench("f001/trunk", force=(3.0, 0.0, 0.0))
+    crowd.sim.apply_wrench("f003/left_shank", force=(0.0, 2.0, 0.0))
+    crowd.step(40)
+    q, qd, tau, control, time = crowd.q, crowd.qd, crowd.tau, crowd.control, crowd.sim.time
+    crowd.remove([1])
+    assert list(crowd.add(positions=[[9.0, 0, 0], [12.0, 0, 0]])) == [3, 4] and len(crowd) == 5
+    assert crowd.figures.prefixes == ("f000/", "f002/", "f003/", "f004/", "f005/")
+    stayed = [0, 2, 3]
+    assert (crowd.q[:3] == q[stayed]).all() and (crowd.qd[:3] == qd[stayed]).all() and crowd.sim.time == time
+    assert (crowd.tau[:3] == tau[stayed]).all() and (crowd.control[:3] == control[stayed]).all()
+    assert (crowd.q[3:, 0] == [9.0, 12.0]).all() and not crowd.control[3:].any()
+    assert len(crowd.sim.forces.wrenches.link) == 1
+    # the shank is still pushed, by a figure that has moved up
+    alone = lj.Simulation(model, "full", dt=1e-3, q=q[3], qd=qd[3])
+    alone.tau, alone.control = tau[3], control[3]
+    alone.apply_wrench("left_shank", force=(0.0, 2.0, 0.0))
+    if budget is None:
+        crowd.step(30)
+        alone.step(30)
+        assert np.allclose(crowd.q[2], alone.q, rtol=0, atol=1e-9)
+    crowd.remove(np.arange(5) >= 3)
+    assert len(crowd) == 3
+    with pytest.raises(StateError, match="one at least must stay"):
+        crowd.remove([0, 1, 2])
+    with pytest.raises(StateError, match="remove takes indices from 0 to 2"):
+        crowd.remove([3])
+
+
+@pytest.mark.parametrize("options", [{}, {"budget": 0.4}])
+def test_a_saved_crowd_goes_on(options: dict[str, Any], tmp_path: Path):
+    """Figures that entered and left, and the motion after them, are the same, bit for bit."""
+    models = [walker(), chain(3)]
+    crowd = lj.Crowd(models, 5, dt=1e-3, **options)
+    crowd.step(20)
+    crowd.remove([2])
+    crowd.add(models[1], [1.0, 2.0, 0.0])
+    crowd.step(10)
+    again = lj.Crowd.resume(crowd.save(tmp_path / "crowd.npz"), models)
+    assert again.figures.prefixes == crowd.figures.prefixes and len(again) == 5
+    assert np.allclose(again.figures.positions, crowd.figures.positions)
+    for one in (crowd, again):
+        one.step(15)
+        one.add(positions=[5.0, 5.0, 0.0])
+        one.step(15)
+    assert again.sim.state_hash() == crowd.sim.state_hash() and again.figures.prefixes[-1] == "f006/"
+    with pytest.raises(ModelError, match="are no figure of"):
+        lj.Crowd.resume(tmp_path / "crowd.npz", models[0])
+
+
+def test_weights_divide_the_budget():
+    """The hero has all of its joints, figures without weight none; nothing of the budget is lost."""
+    assert divide(10, np.array([np.inf, 1.0, 1.0, 0.0]), np.array([4, 4, 4, 4])) == (4, 3, 3, 0)
+    assert divide(9, np.array([1.0, 2.0]), np.array([9, 4])) == (5, 4)
+    assert divide(100, np.array([1.0, 2.0]), np.array([9, 4])) == (9, 4)
+    assert sum(divide(37, np.random.default_rng(1).uniform(0, 1, 50), np.full(50, 3))) == 37
+    crowd = lj.Crowd(walker(), 10, budget=10, weights=[np.inf, *[1.0] * 9], dt=1e-3)
+    assert crowd.sim.method.budget[0] == 4 and sum(crowd.sim.method.budget) == 10 and crowd.budget == 10
+    crowd.reset(seed=2)
+    crowd.step(60)
+    crowd.weights = [0.0] * 9 + [1.0]
+    assert crowd.sim.method.budget == (0,) * 9 + (4,)
+    crowd.remove([9])
+    assert not any(crowd.sim.method.budget) and np.shape(crowd.weights) == (9,)
+    crowd.weights = None
+    assert crowd.sim.method.budget == 10
+    with pytest.raises(StateError, match="9 numbers >= 0"):
+        crowd.weights = [1.0, -1.0]
+    with pytest.raises(StateError, match="weights divide a budget"):
+        lj.Crowd(walker(), 2, weights=[1.0, 2.0])
 
 
 @pytest.mark.parametrize(

@@ -107,7 +107,7 @@ def unpacked(text, width, frames):
 
 def test_a_page_holds_the_motion(motion, tmp_path):
     """Positions come back to within the step, rotations to a thousandth of a degree or so, times to the digit."""
-    data = data_of(motion.save(tmp_path / "a.html"))
+    (data,) = data_of(motion.save(tmp_path / "a.html"))["runs"]
     n, bodies = len(motion), motion.model.body_count
     places = unpacked(data["places"], 4, n).reshape(n, bodies, 3) * data["step"] + np.array(data["origin"])
     assert np.abs(places - motion.positions).max() <= 0.5 * data["step"] * (1 + 1e-6)
@@ -121,13 +121,29 @@ def test_a_page_holds_clusters(tmp_path):
     motion = small(3)
     clusters = np.array([[0, 0, 2], [0, 1, 1], [-1, -1, -1]])
     data = data_of(motion.save(tmp_path / "a.html", clusters=clusters))
-    shown = unpacked(data["clusters"], 2, 3)
+    shown = unpacked(data["runs"][0]["clusters"], 2, 3)
     assert shown.min() >= 0 and shown.max() < len(data["palette"])
     for row, colors in zip(clusters, shown, strict=True):
         assert np.array_equal(row[:, None] == row, colors[:, None] == colors)
-    assert "clusters" not in data_of(motion.save(tmp_path / "b.html"))
+    assert "clusters" not in data_of(motion.save(tmp_path / "b.html"))["runs"][0]
     with pytest.raises(lj.ModelError, match=r"clusters: shape \(3, 2\)"):
         motion.save(tmp_path / "c.html", clusters=clusters[:, :2])
+
+
+def test_a_page_holds_plots_and_motions_side_by_side(tmp_path):
+    """Plots are the numbers given, gaps included; a motion beside has label, clusters and plots of its own.
+
+    Motions of one model share its shapes in the file; a plot of another length is refused.
+    """
+    motion, other = small(3), small(2)
+    beside = [("few", lj.Trajectory(motion.model, other.times, other.q, other.qd), {"plots": {"cost": [3.0, 4.0]}})]
+    plots = {"cost": [1.0, np.nan, 2.5], "error": [0.0, 1.0, 2.0]}
+    data = data_of(motion.save(tmp_path / "a.html", plots=plots, label="many", beside=beside))
+    assert [run["label"] for run in data["runs"]] == ["many", "few"] and len(data["shapes"]) == 1
+    assert data["runs"][0]["plots"] == {"cost": [1.0, None, 2.5], "error": [0.0, 1.0, 2.0]}
+    assert data["runs"][1]["plots"] == {"cost": [3.0, 4.0]} and len(data["runs"][1]["times"]) == 2
+    with pytest.raises(lj.ModelError, match=r'plot "cost": shape \(2,\)'):
+        motion.save(tmp_path / "b.html", plots={"cost": [1.0, 2.0]})
 
 
 def test_a_page_needs_nothing_else(motion, tmp_path):

@@ -186,7 +186,7 @@ def test_a_hinge_closes_at_any_twist(twist):
 
 def test_the_ring_of_figures_closes_in_six_by_thirty():
     """758 constraints on 210 solids, 0.9 m open, are closed to 1e-6 m by 6 x 30 iterations in the unit metric."""
-    work = Assembler(lj.scenes.ring_of_figures())
+    work = Assembler(lj.scenes.ring_of_figures(assembled=False))
     assert (len(work.pose), int(work.net.rows[0])) == (210, 758)
     work.correct(0, 0)
     assert 0.85 < work.work.report[2] < 0.9
@@ -197,7 +197,7 @@ def test_the_ring_of_figures_closes_in_six_by_thirty():
 
 def test_the_ring_closes_from_a_scrambled_start(rng):
     """With every solid thrown within a metre and turned anyhow, 15 iterations close all 758 constraints to 1e-9."""
-    work = Assembler(lj.scenes.ring_of_figures())
+    work = Assembler(lj.scenes.ring_of_figures(assembled=False))
     scrambled(work, rng, 1.0)
     work.correct(15, 300, tolerance=1e-10)
     assert work.work.report[2] <= 1e-9
@@ -395,8 +395,56 @@ def test_pins_out_of_reach_leave_the_least_residual():
     assert gaps[2] == pytest.approx(gaps[3], abs=1e-3)
 
 
-def test_the_ring_can_start_assembled():
-    """With `assembled` the ring starts closed, and runs in a method that refuses open loops."""
-    model = lj.scenes.ring_of_figures(assembled=True, gravity=(0.0, 0.0, 0.0))
+def links_over_a_floor():
+    """Return a loop of eight capsules between two pins 0.2 m above a floor, 2.4 m of links over 1.2 m."""
+    builder, length = lj.Builder("loop"), 0.3
+    builder.add_shape_plane("world")
+    for k in range(8):
+        builder.add_body(f"link{k}", mass=1.0, com=(0.15, 0.0, 0.0), inertia=(0.01, 0.02, 0.02))
+        half = np.sqrt(0.5)
+        builder.add_shape_capsule(f"link{k}", 0.04, 0.2, position=(0.15, 0.0, 0.0), rotation=(half, 0.0, half, 0.0))
+        above, at = (f"link{k - 1}", (length, 0.0, 0.0)) if k else ("world", (0.0, 0.0, 0.2))
+        builder.add_joint_ball(f"joint{k}", above, f"link{k}", position=at)
+    builder.add_joint_ball("end", "world", "link7", position=(1.2, 0.0, 0.2), position_in_child=(length, 0.0, 0.0))
+    return builder.build()
+
+
+def test_assembly_against_obstacles():
+    """Scrambled loops over a floor close without a shape in the floor or in another; without contacts some sink in."""
+    model, draw, sunk = links_over_a_floor(), np.random.default_rng(1), 0
+    ends = np.array([[[0.05, 0.0, 0.0]], [[0.25, 0.0, 0.0]]])
+    for _ in range(12):
+        turns = draw.normal(size=(8, 4))
+        start = (turns / np.linalg.norm(turns, axis=1, keepdims=True)).ravel()
+        lowest = []
+        for contacts in (False, True):
+            done = lj.assemble(model, start, contacts=contacts)
+            assert done.closed and done.error <= 1e-9
+            turned = matrix_from_quaternion(done.rotations)
+            lowest.append(float((done.positions + np.einsum("nij,enj->eni", turned, ends))[..., 2].min()) - 0.04)
+        sunk += lowest[0] < -1e-3
+        # the caps of capsules end at their points, so that no point of a link is below the floor
+        assert lowest[1] > -3e-6 and done.overlap <= 2e-6
+    assert sunk >= 4
+
+
+def test_what_obstacles_make_impossible_is_told():
+    """A rod pinned below the floor cannot be closed: the overlap left is the depth of the pin, or the pin is open."""
+    builder = lj.Builder("below")
+    builder.add_shape_plane("world")
+    builder.add_body("ball", mass=1.0, inertia=(0.1, 0.1, 0.1))
+    builder.add_joint_free("root", "world", "ball", start=(0.0, 0.0, 1.0, 1.0, 0.0, 0.0, 0.0))
+    builder.add_shape_sphere("ball", 0.1)
+    builder.add_joint_ball("pin", "world", "ball", position=(0.0, 0.0, -0.3))
+    model = builder.build()
+    assert lj.assemble(model).closed
+    done = lj.assemble(model, contacts=True)
+    assert not done.closed and 0.1 < done.error + done.overlap < 0.5
+    assert "pin" in repr(done) or "overlap" in repr(done)
+
+
+def test_the_ring_starts_assembled():
+    """The ring starts closed, and runs in a method that refuses open loops."""
+    model = lj.scenes.ring_of_figures(gravity=(0.0, 0.0, 0.0))
     assert lj.assemble(model).iterations <= 1
     lj.Simulation(model, "multipliers", dt=1e-3).step()

@@ -13,7 +13,8 @@ from limberjack.maximal.assemble import Assembler, with_start
 def test_a_scene_is_assembled_and_written(tmp_path, capsys):
     """The ring of figures closes; the model written starts closed."""
     out = tmp_path / "ring.json"
-    assert main(["assemble", "ring_of_figures", "--set", "figures=6", "--set", "gap=0.8", "--out", str(out)]) == 0
+    sizes = [word for size in ("figures=6", "gap=0.8", "assembled=false") for word in ("--set", size)]
+    assert main(["assemble", "ring_of_figures", *sizes, "--out", str(out)]) == 0
     assert "closed" in capsys.readouterr().out
     again = lj.assemble(lj.load(out))
     assert again.closed and again.iterations == 0

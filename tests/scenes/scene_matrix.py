@@ -28,6 +28,7 @@ SIZES: dict[str, dict[str, object]] = {
     "dominoes": {"count": 4},
     "draggable_structure": {"rings": 3},
     "drum": {"boxes": 4},
+    "forest": {"trees": 2},
     "fridge_magnets": {"letters": 6},
     "kapla_tower": {"layers": 2},
     "lifting_net": {"cells": 4, "blocks": 1},
@@ -39,11 +40,14 @@ SIZES: dict[str, dict[str, object]] = {
     "pendulum": {"links": 20},
     "platform": {"boxes": 2},
     "pyramid": {"base": 3},
+    "ragdolls": {"figures": 2, "steps": 4},
     "random_tree": {"bodies": 12},
     "ring_of_figures": {"figures": 6},
     "rings": {"count": 2, "poles": 1},
+    "rope_field": {"ropes": 2, "links": 10},
     "shaken_plate": {"strings": 4},
     "skeletons": {"figures": 1, "triangles": 1000},
+    "stadium": {"figures": 2},
     "stairs": {"figures": 1, "links": 6, "steps": 4},
     "star": {"arms": 10},
     "tethered_pendulum": {"links": 10},
@@ -54,8 +58,8 @@ METHODS = ("full", "adaptive", "multipliers", "displacements", "impulses")
 CLOSING = ("full", "adaptive", "multipliers", "impulses")
 # Cells that fail, and why: in two seconds, and in thirty only.
 FINDINGS: dict[tuple[str, str], str] = {
-    ("fridge_magnets", "displacements"): "contacts of meshes with each other on a wall diverge: 4e6 J after 0.15 s",
-    ("spring_pendulum", "multipliers"): "dampers of joints are explicit: 7000 / s on links of 0.1 kg, 2 kJ in 0.1 s",
+    ("bridge", "full"): "a block hits two taut planks, a chain straight between its ends: 190 J in one step",
+    ("pyramid", "displacements"): "at rest; velocities read show boxes falling for half a step, 0.617 J",
 }
 LONG_FINDINGS: dict[tuple[str, str], str] = {
     ("draggable_structure", "adaptive"): "at 1/60 s its loops gain 7 % of the energy released",

@@ -129,3 +129,18 @@ def test_puppet_keeps_its_energy(per_axis):
     sim.step(10_000)
     assert sim.energy().kinetic > 10.0
     assert abs(sim.energy().total - start) < 0.01
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("per_axis", [False, True])
+def test_no_part_of_the_puppet_shrinks_to_a_point(per_axis):
+    """For a minute all scales stay above a fifth, and the energy is kept."""
+    staged = lj.scenes.get("scalable_puppet", per_axis=per_axis)
+    sim = lj.Simulation(staged.model, staged.method, staged.dt)
+    start, least = sim.energy().total, 1.0
+    parts = [body.name for body in staged.model.spec.bodies if body.body_kind != "rigid"]
+    for _ in range(600):
+        sim.step(100)
+        least = min(least, *(sim.body(name).coordinates.min() for name in parts))
+    assert least > 0.2
+    assert abs(sim.energy().total - start) < 0.01

@@ -289,13 +289,31 @@ def test_methods_of_users_are_watched():
     assert sim.energy().kinetic < 1e6
 
 
+@pytest.mark.filterwarnings("ignore::limberjack.errors.EnergyWarning")
+@pytest.mark.parametrize("per_call", [1, 10])
+def test_an_explosion_of_a_small_model_is_noticed_within_a_second(per_call):
+    """At 1/60 s a pump is stopped within 60 steps, whatever the calls: by steps alone looks would be 512 apart."""
+    sim = lj.Simulation(oscillators(1e6, 3), lj.Full(integrator="euler"), dt=1 / 60)
+    diverges(sim, 60, per_call)
+
+
+@pytest.mark.filterwarnings("ignore::limberjack.errors.EnergyWarning")
+def test_dampers_of_motors_explain_no_energy():
+    """A motor with a constant target is a spring and a damper: what it could have given is what its spring stored."""
+    builder = lj.Builder("motor", gravity=(0, 0, 0))
+    builder.add_body("arm", mass=1.0, com=(0.1, 0, 0), inertia=(1.0, 1.0, 1.0))
+    builder.add_joint_hinge("axle", "world", "arm", start=0.1, motor=lj.Motor(kp=1e4, kd=100.0))
+    sim = lj.Simulation(builder.build(), lj.Full(integrator="euler"), dt=0.05)
+    diverges(sim, 100, 1)
+
+
 def test_models_of_which_few_dofs_are_stepped_are_copied_less_often():
     """The state is copied once per so many dofs stepped, not steps; a long chain of few active joints hardly ever."""
     model = lj.scenes.long_chain(links=2000)
     full, few = (lj.Simulation(model, method, dt=1e-3) for method in (lj.Full(), lj.Adaptive(budget=20)))
     for sim in (full, few):
         sim.step(2)
-        assert sim._watch.period == 256 and sim._watch.next == 32  # nothing was chosen yet when it began
+        assert sim._watch.period == 256 and sim._watch.next == 8  # nothing was chosen yet when it began
         sim.step(32)
     assert full._watch.period == 256 and full._watch.stride == 32
     assert few._watch.period == 256 * model.nv // 20 and few._watch.stride == 512

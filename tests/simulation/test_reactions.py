@@ -198,8 +198,9 @@ def test_contacts_and_reactions_balance(method):
     for _ in range(4):
         sim.step(250)
         assert np.abs(sim.reactions[0]).max() < 0.02 * 8 * G
-    for k in range(4):
-        assert sim.joint(f"j{k}").reaction.force[2] == pytest.approx(-G, rel=0.02)
+    # four legs: how they share the weight is not determined
+    shares = [sim.joint(f"j{k}").reaction.force[2] for k in range(4)]
+    assert sum(shares) == pytest.approx(-4 * G, rel=0.02) and max(shares) < -0.5 * G
 
 
 @pytest.mark.parametrize("method", METHODS)

@@ -93,6 +93,27 @@ def test_a_body_at_rest_on_the_ground(tmp_path):
     assert sim.sensors == pytest.approx([0, 0, 9.81, 3 * 9.81, 0, 0, 9.81], abs=1e-6 * 29.43)
 
 
+def test_a_rangefinder(tmp_path):
+    """Rays from points of a turning body have the lengths of MuJoCo's; -1 where nothing is hit."""
+    world = (
+        '<geom type="plane" size="0 0 1"/><geom type="box" pos="1 0 .5" size=".2 .5 .5"/>'
+        '<geom type="sphere" pos="-.9 .2 .6" size=".3" contype="0" conaffinity="0"/>'
+        '<body pos="0 0 .6"><freejoint/><geom size=".1"/><site name="s" pos=".05 0 .02" euler="0 90 0"/>'
+        '<site name="t" pos="0 .05 0" euler="40 20 0"/></body>'
+    )
+    model, m = read(tmp_path, world, '<sensor><rangefinder site="s"/><rangefinder site="t" cutoff="2"/></sensor>')
+    sim, data, rng = lj.Simulation(model), mujoco.MjData(m), np.random.default_rng(3)
+    hits = 0
+    for _ in range(40):
+        data.qpos[3:7] = rng.normal(size=4)
+        data.qpos[3:7] /= np.linalg.norm(data.qpos[3:7])
+        mujoco.mj_forward(m, data)
+        sim.q = data.qpos
+        assert sim.sensors == pytest.approx(data.sensordata, abs=1e-9)
+        hits += int((data.sensordata > 0.0).sum())
+    assert 20 < hits < 80
+
+
 def test_what_sensors_refuse():
     """Unknown kinds, things and names are refused with the choices."""
     b = lj.Builder("arm")

@@ -186,3 +186,24 @@ def test_only_snapshots_are_restored():
     with pytest.raises(lj.LimberjackError, match="snapshot"):
         sim.restore(None)  # type: ignore[arg-type]
     assert sim.state_hash() == before
+
+
+def test_dry_friction_goes_on_where_it_was():
+    """A leg with dry friction on the ground goes on bit for bit."""
+    b = lj.Builder("leg")
+    b.add_shape_plane("world")
+    b.add_body("hip", mass=2.0, inertia=(0.1, 0.1, 0.1))
+    b.add_joint_free("base", "world", "hip", start=(0.0, 0.0, 0.52, 1.0, 0.0, 0.0, 0.0))
+    b.add_shape_box("hip", (0.4, 0.4, 0.1))
+    b.add_body("shin", mass=0.5, com=(0.0, 0.0, -0.2), inertia=(0.01, 0.01, 1e-3))
+    b.add_joint_hinge("knee", "hip", "shin", axis=(0, 1, 0), start=0.3, friction=0.5)
+    b.add_shape_capsule("shin", 0.03, 0.4, position=(0.0, 0.0, -0.2))
+    sim = lj.Simulation(b.build(), dt=1 / 500)
+    sim.step(150)
+    mark = sim.snapshot()
+    sim.step(40)
+    end = sim.state_hash()
+    other = lj.Simulation(sim.model, dt=1 / 500)
+    other.restore(mark)
+    other.step(40)
+    assert other.state_hash() == end

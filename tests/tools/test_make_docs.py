@@ -5,6 +5,7 @@ from __future__ import annotations
 import dataclasses
 import inspect
 import re
+from contextlib import nullcontext
 from pathlib import Path
 
 import numpy as np
@@ -19,6 +20,7 @@ from limberjack.methods import METHODS, method_of
 from limberjack.model.joint_options import checked_joint
 from limberjack.model.joints import KINDS, factors_of, locked, motion_subspace, transform
 from limberjack.reduced.step import INTEGRATORS
+from limberjack.scenes import catalog
 from limberjack_lab import bench, papers
 
 ROOT = Path(__file__).parents[2]
@@ -34,7 +36,8 @@ def test_generated_pages_are_up_to_date(path):
 def test_check_tells_stale_pages(tmp_path, monkeypatch, capsys):
     """With --check a changed page gives status 1 and its name, and stays as it is; without, it is written."""
     (tmp_path / "images").mkdir()
-    for name in ("joints.md", "scenes.md", "capabilities.md", "images/rooms.svg"):
+    pages = ("api.md", "joints.md", "scenes.md", "capabilities.md", "viewer.md", "gallery.md", "images/rooms.svg")
+    for name in pages:
         (tmp_path / name).write_text((DOCS / name).read_text())
     monkeypatch.setattr(make_docs, "DOCS", tmp_path)
     assert make_docs.main(["--check"]) == 0
@@ -131,29 +134,73 @@ def test_every_integrator_is_described():
             assert word in (ROOT / page).read_text()
 
 
-@pytest.mark.parametrize(
-    "page",
-    [
-        "index.md",
-        "methods/full.md",
-        "robots.md",
-        "scenes.md",
-        "motion_capture.md",
-        "characters.md",
-        "control.md",
-        "sweeps.md",
-        "crowds.md",
-        "learning.md",
-    ],
-)
+PAGES = sorted(path.relative_to(DOCS).as_posix() for path in DOCS.rglob("*.md") if "```python\n" in path.read_text())
+# Films are drawn frame by frame there.
+LONG = ("pictures.md",)
+
+
+@pytest.mark.parametrize("page", [pytest.param(p, marks=[pytest.mark.slow] if p in LONG else []) for p in PAGES])
 def test_the_code_of_the_documentation_runs(page, tmp_path, monkeypatch):
-    """The Python of a page runs from its top to its end."""
+    """The Python of a page runs from its top to its end; what comments say is raised is raised.
+
+    A comment `<!-- python ... -->` prepares what a fragment speaks of, unseen.
+    """
     monkeypatch.chdir(tmp_path)
-    names = {"lj": lj, "np": np, "model": lj.scenes.double_pendulum()}
-    blocks = re.findall(r"```python\n(.*?)```", (DOCS / page).read_text(), flags=re.S)
-    assert blocks
-    for block in blocks:
-        exec(compile(block, page, "exec"), names)
+    opened = inspect.signature(lj.view)
+    monkeypatch.setattr(lj, "view", lambda *given, **options: opened.bind(*given, **options))
+    monkeypatch.setattr(catalog, "_ENTRIES", dict(catalog._ENTRIES))  # scenes that a page registers end with it
+    names = {"lj": lj, "np": np, "model": lj.scenes.double_pendulum(), "__name__": "documentation"}
+    found = re.findall(r"(?:```|<!-- )python\n(.*?)(?:```|-->)", (DOCS / page).read_text(), flags=re.S)
+    for block in found:
+        error = re.search(r"^# (\w+): ", block, flags=re.M)
+        raised = getattr(errors, error[1], None) if error else None
+        with pytest.raises(raised) if raised else nullcontext():
+            exec(compile(block, page, "exec", dont_inherit=True), names)
+
+
+def _slug(heading):
+    """Return the anchor of a heading, as Python-Markdown makes it."""
+    text = re.sub(r"`|\[(.*?)\]\(.*?\)", lambda m: m[1] or "", heading)
+    return re.sub(r"[-\s]+", "-", re.sub(r"[^\w\s-]", "", text).strip().lower())
+
+
+def _anchors(path):
+    return {_slug(heading) for heading in re.findall(r"^#+ (.*)$", path.read_text(), flags=re.M)}
+
+
+@pytest.mark.parametrize("page", sorted(DOCS.rglob("*.md")), ids=lambda path: path.relative_to(DOCS).as_posix())
+def test_no_link_is_dead(page):
+    """Every link of a page leads to a file that is there, and to a heading that it has."""
+    text = re.sub(r"```.*?```", "", page.read_text(), flags=re.S)
+    for target in re.findall(r"\]\(([^)\s]+)\)", text):
+        if "://" in target:
+            continue
+        name, _, anchor = target.partition("#")
+        there = (page.parent / name).resolve() if name else page
+        assert there.exists(), f"{page.name}: {target}"
+        assert not anchor or anchor in _anchors(there), f"{page.name}: {target}"
+
+
+def test_every_public_name_is_in_the_reference():
+    """The chapters of the API page have every public name, each once."""
+    listed = [name for names in make_docs.CHAPTERS.values() for name in names]
+    assert len(set(listed)) == len(listed)
+    public = {name for name in lj._HOME_OF if name not in ("scenes", "errors")}
+    assert public <= set(listed), public - set(listed)
+
+
+def test_errors_and_words_of_the_panel_are_explained():
+    """The FAQ has a row for every error and warning, and every option that the panel shows by its name."""
+    text = (DOCS / "faq.md").read_text()
+    for name in errors.__all__:
+        value = getattr(errors, name)
+        if inspect.isclass(value) and issubclass(value, Exception) and name != "LimberjackError":
+            assert f"| `{name}` |" in text, name
+    words = text[text.index("## Words of the panel") :]
+    for method in METHODS:
+        for option in dataclasses.fields(method_of(method)):
+            if method != "divide_and_conquer" and option.name not in ("view", "dt"):
+                assert option.name.replace("_", " ") in words, f"{method}: {option.name}"
 
 
 def test_links_lead_somewhere():

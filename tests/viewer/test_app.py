@@ -90,7 +90,7 @@ def test_methods_are_switched_with_the_state_kept(viewer, name):
     after = viewer.runner.ask(lambda sim: (sim.time, sim.positions.copy()), timeout=300.0)
     assert viewer.sim.method.name == name and after[0] == before[0]
     assert np.allclose(after[1], before[1], atol=1e-12)
-    assert until(lambda: viewer.panel.method.value == name)
+    assert until(lambda: viewer.panel.run.method.value == name)
 
 
 def test_what_a_method_leaves_out_is_said(viewer):
@@ -107,12 +107,12 @@ def test_what_a_method_leaves_out_is_said(viewer):
 
 def test_reactions_are_shown_as_arrows(viewer):
     """Switched on, every published frame has the forces of all joints, that of the root the weight; off, none."""
-    viewer.use_reactions(True)
-    assert until(lambda: "reactions" in viewer.runner.frame(timeout=5.0).facts)
-    points, forces = viewer.runner.frame(timeout=5.0).facts["reactions"]
+    viewer.use_overlay("joint reactions", True)
+    assert until(lambda: "joint reactions" in viewer.runner.frame(timeout=5.0).facts)
+    points, forces = viewer.runner.frame(timeout=5.0).facts["joint reactions"]
     assert np.array_equal(forces, viewer.runner.ask(lambda sim: sim.reactions[:, 3:])) and points.shape == forces.shape
-    viewer.use_reactions(False)
-    assert until(lambda: "reactions" not in viewer.runner.frame(timeout=5.0).facts)
+    viewer.use_overlay("joint reactions", False)
+    assert until(lambda: "joint reactions" not in viewer.runner.frame(timeout=5.0).facts)
 
 
 def test_the_budget_changes_what_is_active(viewer):
@@ -172,7 +172,7 @@ def test_scenes_are_opened_beside_the_running_one(viewer):
     """Another scene takes the place of the first, with its own model on the stage."""
     viewer.open_scene("four_bar")
     assert until(lambda: viewer.runner.ask(lambda sim: sim.model.name) == "four_bar", 120.0)
-    assert until(lambda: viewer._stage.drawing.model.name == "four_bar")
+    assert until(lambda: viewer._stages[0].drawing.model.name == "four_bar")
 
 
 def test_clients_come_and_go_without_a_trace(viewer):
@@ -270,3 +270,175 @@ def test_wrong_orders_to_view_end_with_status_2(words, named, capsys):
     assert main(["view", *words, "--no-browser"]) == 2
     err = capsys.readouterr().err
     assert named in err and "Traceback" not in err
+
+
+# -- the gallery, the level of detail, the past ----------------------------------------------------
+
+
+def fetch(viewer, path, **headers):
+    """Return status, headers and content of a page, without following where it leads."""
+    import http.client
+
+    connection = http.client.HTTPConnection("127.0.0.1", viewer.guard.port, timeout=20)
+    connection.request("GET", path, headers=headers)
+    answer = connection.getresponse()
+    return answer.status, dict(answer.getheaders()), answer.read()
+
+
+def test_the_gallery_lists_every_scene_with_a_picture(viewer):
+    """Each scene has a link and a picture in the package; the page runs no script, and nothing else is served."""
+    status, headers, content = fetch(viewer, "/gallery")
+    text = content.decode()
+    assert status == 200 and "script" not in text and "default-src 'none'" in headers["Content-Security-Policy"]
+    for name in lj.scenes.names():
+        assert f"/open/{name}?key=" in text
+        status, headers, picture = fetch(viewer, f"/gallery/{name}.webp")
+        assert status == 200 and headers["Content-Type"] == "image/webp" and picture[8:12] == b"WEBP", name
+    for path in ("/gallery/../app.py", "/gallery/%2e%2e%2fapp.py", "/gallery/nothing.webp"):
+        assert b"class Viewer" not in fetch(viewer, path)[2]
+
+
+def test_scenes_are_opened_by_the_gallery_alone(viewer):
+    """The link of the page opens a scene and leads to the viewer; without its key nothing changes."""
+    before = viewer.sim
+    assert fetch(viewer, "/open/four_bar")[0] == fetch(viewer, "/open/four_bar?key=x")[0] == 303
+    time.sleep(0.3)
+    assert viewer.sim is before
+    assert fetch(viewer, "/gallery", Host="evil.example")[0] == 403
+    key = fetch(viewer, "/gallery")[2].decode().partition("/open/four_bar?key=")[2].partition("'")[0]
+    status, headers, _ = fetch(viewer, f"/open/four_bar?key={key}")
+    assert status == 303 and headers["Location"] == "/"
+    assert until(lambda: viewer.sim.model.name == "four_bar", 120.0)
+
+
+def test_a_viewer_without_a_simulation_waits_for_one():
+    """Opened without a simulation the page answers at once; then a simulation is shown, and runs."""
+    with Viewer(None, port=0) as viewer:
+        with urllib.request.urlopen(viewer.url, timeout=20) as response:
+            assert response.status == 200
+        assert viewer.runner.state == "starting" and not viewer._stages
+        viewer.open(lj.Simulation(lj.scenes.pendulum(links=3)))
+        assert until(lambda: viewer.sim.steps > 20 and viewer._stages)
+
+
+@pytest.fixture
+def adaptive():
+    made = Viewer(lj.Simulation(lj.scenes.pendulum(links=12), lj.Adaptive(budget=12)), port=0)
+    assert until(lambda: made.sim.steps > 50, 120.0)
+    yield made
+    made.close()
+
+
+def test_budgets_have_three_units(adaptive):
+    """So many joints, percent of them, or as many as fit into milliseconds."""
+    adaptive.use_budget("joints", 3)
+    assert adaptive.runner.ask(lambda sim: sim.method.budget) == 3
+    adaptive.use_budget("percent", 50.0)
+    assert adaptive.runner.ask(lambda sim: sim.method.budget) == 6
+    adaptive.use_budget("milliseconds", 1e-4)  # no step is that fast
+    assert until(lambda: adaptive.sim.method.budget == 1)
+    adaptive.use_budget("milliseconds", 1e3)
+    assert until(lambda: adaptive.sim.method.budget == 12)
+    assert until(lambda: "circle" in adaptive.panel.detail.plot.content)
+
+
+def test_runs_side_by_side_keep_step(adaptive):
+    """Budgets and methods run from the same state at the same times; each has stage, history and label of its own."""
+    adaptive.compare("12, 2, full")
+    assert until(lambda: len(adaptive.runner.runs) == 3 and len(adaptive._stages) == 3, 60.0)
+    runs = adaptive.runner.runs
+    assert [run.label for run in runs] == ["budget 12", "budget 2", "full"]
+    assert until(lambda: all(len(run.history) > 5 for run in runs))
+    times = adaptive.runner.ask(lambda sim: [run.sim.time for run in runs])
+    assert len(set(times)) == 1
+    assert until(lambda: [run.history[-1].numbers.get("active joints") for run in runs] == [12.0, 2.0, None])
+    offsets = np.array([stage.offset for stage in adaptive._stages])
+    size = adaptive._framing.box[1] - adaptive._framing.box[0]
+    assert np.linalg.norm(np.diff(offsets, axis=0), axis=1).min() > 0.9 * size.max() * 0.1
+    adaptive.use_lead("budget 2")
+    assert until(lambda: adaptive.sim.method.name == "adaptive" and adaptive.sim.method.budget == 2)
+    adaptive.compare("5")
+    assert until(lambda: len(adaptive.runner.runs) == 3)
+    client = FakeClient()
+    adaptive.send_recording(client, "html")
+    assert until(lambda: client.files, 60.0), adaptive.runner.problems
+    (page,) = client.files.values()
+    assert page.count(b'"label":"budget 2"') == 1 and b'"plots":' in page and b'"clusters":' in page
+    adaptive.show_one()
+    assert until(lambda: len(adaptive._stages) == 1 and adaptive.sim.method.budget == 2)
+
+
+def test_the_past_is_looked_at_and_continued_from(viewer):
+    """Looking back pauses and shows a recorded state; continued from there, the same steps follow."""
+    viewer.toggle()
+    assert until(lambda: len(viewer.runner.runs[0].history) > 20)
+    viewer.runner.look_back(0.5)
+    assert until(lambda: viewer.runner.looking_back is not None) and not viewer.runner.playing
+    moment = viewer.runner.looking_back
+    frame = viewer.runner.frame(timeout=5.0)
+    assert frame.time == moment.time and np.array_equal(frame.q, moment.q) and viewer.sim.time > moment.time
+    viewer.continue_from_here()
+    time_now, q = viewer.runner.ask(lambda sim: (sim.time, sim.q.copy()))
+    assert time_now == moment.time and np.allclose(q, moment.q, atol=1e-14)
+    assert viewer.runner.runs[0].history[-1].time == moment.time
+    viewer.toggle()
+    assert until(lambda: viewer.sim.time > moment.time + 0.1) and viewer.runner.looking_back is None
+
+
+def test_every_word_of_the_panel_is_explained():
+    """Every label of the panel stands in docs/viewer.md, and every option of every method in its table."""
+    from pathlib import Path
+
+    from limberjack.methods import method_of
+    from limberjack.viewer.words import method_options
+
+    class Words:
+        """Takes the place of viser's panel and collects labels."""
+
+        def __init__(self):
+            self.words = []
+
+        def __getattr__(self, name):
+            if not name.startswith("add_") or name in ("add_markdown", "add_html", "add_progress_bar"):
+                return getattr(real, name)
+
+            def add(label, *rest, **options):
+                self.words.append(label)
+                if name == "add_button_group":
+                    self.words.extend(rest[0])
+                return getattr(real, name)(label, *rest, **options)
+
+            return add
+
+    page = (Path(__file__).parents[2] / "docs" / "viewer.md").read_text("utf-8")
+    with Viewer(None, port=0) as viewer:
+        from limberjack.viewer.panel import Panel
+
+        real, spy = viewer.server.gui, Words()
+        server = type("Server", (), {"gui": spy})()
+        Panel(viewer, server).show(lj.Simulation(lj.scenes.pendulum(links=3), lj.Adaptive(budget=2)), "")
+    plain = {word for word in spy.words if word not in METHODS}
+    missing = sorted(word for word in plain if word.partition(" [")[0].lower() not in page.lower())
+    assert not missing
+    for name in METHODS:
+        for option, word in method_options(method_of(name)).items():
+            assert word.label in page and word.sentence in page and word.sentence.endswith("."), (name, option)
+
+
+def test_choices_of_options_are_those_of_the_methods():
+    """Every choice that the panel offers is one the method takes, or refuses for a reason other than its name."""
+    from dataclasses import replace
+
+    from limberjack.methods import method_of
+    from limberjack.viewer.words import method_options
+
+    for name in METHODS:
+        method = method_of(name)
+        for option, word in method_options(method).items():
+            for choice in word.choices:
+                try:
+                    replace(method, **{option: choice})
+                except lj.UnknownName as error:
+                    raise AssertionError(f"{name}: {option}={choice}") from error
+                except lj.LimberjackError:
+                    pass

@@ -84,12 +84,12 @@ def test_frames_have_the_heads_of_clusters():
     """Frames of method adaptive name the first links of clusters, but not when something was set."""
     runner = Runner(lj.Simulation(lj.scenes.pendulum(links=6), lj.Adaptive(budget=2)), rate=200.0)
     runner.start()
-    assert runner.frame(timeout=30.0).cluster_roots is None
+    assert runner.frame(timeout=30.0).runs[0].cluster_roots is None
     runner.play()
-    assert until(lambda: runner.frame(timeout=5.0).cluster_roots is not None)
+    assert until(lambda: runner.frame(timeout=5.0).runs[0].cluster_roots is not None)
     runner.play(False)
     runner.ask(lambda sim: setattr(sim, "q", sim.model.q0))
-    assert until(lambda: runner.frame(timeout=5.0).cluster_roots is None)
+    assert until(lambda: runner.frame(timeout=5.0).runs[0].cluster_roots is None)
     assert np.array_equal(runner.frame(timeout=5.0).q, runner.sim.model.q0)
     runner.stop()
 
@@ -103,8 +103,8 @@ def test_pages_see_clusters_and_then_another_method():
     def shown():
         """Return whether the stage shows the state of now."""
         q = viewer.runner.ask(lambda sim: sim.q.copy())
-        at = plain(viewer._stage.drawing, q)[0]
-        found = np.concatenate([handle.batched_positions for handle in viewer._stage._handles])
+        at = plain(viewer._stages[0].drawing, q)[0]
+        found = np.concatenate([handle.batched_positions for handle in viewer._stages[0]._handles])
         return np.allclose(found, at, atol=1e-5)
 
     try:
@@ -112,12 +112,12 @@ def test_pages_see_clusters_and_then_another_method():
             socket.send(msgspec.msgpack.encode(CAMERA))
             assert until(viewer.server.get_clients)
             assert until(lambda: viewer.pictures > 2, 60.0), list(viewer.runner.problems)
-            assert until(lambda: viewer.runner.frame(timeout=5.0).cluster_roots is not None)
+            assert until(lambda: viewer.runner.frame(timeout=5.0).runs[0].cluster_roots is not None)
             viewer.toggle()
             assert until(shown)
             viewer.use_method("full")
             viewer.runner.ask(lambda sim: sim.step(5), timeout=300.0)
-            assert until(lambda: viewer.runner.frame(timeout=5.0).cluster_roots is None) and until(shown)
+            assert until(lambda: viewer.runner.frame(timeout=5.0).runs[0].cluster_roots is None) and until(shown)
             viewer.use_method("adaptive")
             viewer.runner.ask(lambda sim: sim.step(5), timeout=300.0)
             assert until(shown)

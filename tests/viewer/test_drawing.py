@@ -11,7 +11,7 @@ import limberjack as lj
 from limberjack.model.shape_kinds import mesh_mass
 from limberjack.spatial.frames import matrix_from_quaternion
 from limberjack.viewer import geometry
-from limberjack.viewer.camera import Eye, bounds, checked_eye, framed
+from limberjack.viewer.camera import Eye, bounds, checked_eye, framed, seen_from
 from limberjack.viewer.drawing import Drawing, arrows, multiplied, string_poses, turned
 
 
@@ -82,10 +82,9 @@ def test_bodies_without_shapes_are_bones_from_joint_to_joint():
 @pytest.mark.parametrize("name", lj.scenes.names())
 def test_every_scene_shows_something(name):
     """Whatever the scene, there are parts, each with a size, and a camera can be found."""
-    small = {"crowd": {"figures": 2}, "adaptive_crowd": {"figures": 2}, "long_chain": {"links": 50}}
-    known = {info.name: info.options for info in lj.scenes.describe()}
-    options = {key: value for key, value in small.get(name, {}).items() if key in known[name]}
-    model = lj.scenes.get(name, **options).model
+    few = {"figures": 2}
+    small = {"crowd": few, "adaptive_crowd": few, "stadium": few, "long_chain": {"links": 50}}
+    model = lj.scenes.get(name, **small.get(name, {})).model
     drawing = Drawing(model)
     assert set(range(model.body_count)) <= set(drawing.parts.body)
     assert (drawing.extents > 0.0).all() and np.isfinite(drawing.extents).all()
@@ -108,7 +107,7 @@ def test_a_box_is_framed_whole():
         low = rng.normal(size=3) * 10.0 ** rng.uniform(-2, 3)
         box = np.stack([low, low + rng.uniform(0.01, 1.0, 3) * 10.0 ** rng.uniform(-2, 3)])
         aspect = rng.uniform(0.5, 2.5)
-        eye = framed(box, aspect)
+        eye = framed(box, aspect, seen_from(box) if rng.random() < 0.5 else rng.normal(size=3) + (0, 0, 2))
         right, up, ahead = eye.axes()
         corners = np.array([[box[i, 0], box[j, 1], box[k, 2]] for i in (0, 1) for j in (0, 1) for k in (0, 1)])
         off = corners - eye.position
@@ -155,3 +154,36 @@ def test_arrows_point_where_their_vectors_do():
     middle = 0.5 * (found[3:6, 0] + found[6:, 0])
     assert np.allclose(middle, points + 0.8 * vectors)
     assert np.allclose(np.linalg.norm(found[3:6, 0] - middle, axis=1), 0.12 * np.linalg.norm(vectors, axis=1))
+
+
+def test_collision_shapes_are_a_group_of_their_own():
+    """A collision shape without colour is drawn where asked for, or where its body has no other; glass may be off."""
+    b = lj.Builder("robot")
+    for name in ("clothed", "bare"):
+        b.add_body(name, mass=1.0, inertia=(1, 1, 1))
+        b.add_shape_sphere(name, 0.3, friction=0.5)
+    b.add_shape_box("clothed", (0.2, 0.2, 0.2), color=(1, 0, 0, 1), collide=False)
+    b.add_shape_box("clothed", (1, 1, 1), color=(1, 1, 1, 0.2), collide=False)
+    model = b.build()
+    shown = lambda **options: sorted(  # noqa: E731
+        (d.groups[k], d.opacities[k], int(i))
+        for d in [Drawing(model, **options)]
+        for k, i in zip(d.parts.geometry, d.parts.body, strict=True)
+    )
+    plain = [("visual", 0.2, 0), ("visual", 1.0, 0), ("visual", 1.0, 1)]
+    assert shown() == plain
+    assert shown(collision=True) == [("collision", 1.0, 0), *plain]
+    assert shown(glass=False) == plain[1:]
+
+
+def test_geoms_that_mujoco_hides_are_collision_shapes(tmp_path):
+    """Of a body with visual geoms in group 2 and collision geoms in group 3, only the former are drawn."""
+    path = tmp_path / "arm.xml"
+    path.write_text(
+        "<mujoco><worldbody><body name='arm'><joint type='hinge' axis='0 1 0'/>"
+        "<geom type='box' size='.1 .1 .3' group='2' contype='0' conaffinity='0' rgba='1 0 0 1'/>"
+        "<geom type='capsule' size='.15 .3' group='3'/></body></worldbody></mujoco>"
+    )
+    model = lj.load(path)
+    assert set(Drawing(model).groups) == {"visual"} and len(Drawing(model).parts.body) == 1
+    assert set(Drawing(model, collision=True).groups) == {"visual", "collision"}

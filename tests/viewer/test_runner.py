@@ -14,6 +14,7 @@ from limberjack.methods import METHODS
 from limberjack.viewer.carry_over import transplant, under_gravity, under_method
 from limberjack.viewer.colors import MODES, body_values, clusters, heat, part_colors
 from limberjack.viewer.dragging import Grips
+from limberjack.viewer.history import trajectory_of
 from limberjack.viewer.runner import Runner
 
 
@@ -59,11 +60,12 @@ def test_a_recording_is_what_run_records(runner):
     runner.play()
     assert until(lambda: runner.recorded_frames > 12)
     runner.play(False)
-    trajectory = runner.recorded()
+    ((run, moments),) = runner.recorded()
+    trajectory = trajectory_of(run.sim, moments)[0]
     plain = pendulum().run(0.2)
     n = 8
     assert np.array_equal(trajectory.times[:n], plain.times[:n]) and np.array_equal(trajectory.q[:n], plain.q[:n])
-    assert runner.recorded() is None and runner.recorded_frames == 0
+    assert runner.recorded() == [] and runner.recorded_frames == 0
 
 
 def test_errors_of_orders_are_told_and_forgiven(runner):

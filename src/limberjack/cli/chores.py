@@ -1,4 +1,4 @@
-"""Commands that need no model, or many: warmup, check, bench, papers, demo; and argument types that commands share.
+"""Commands that need no model, or many: warmup, check, bench, papers, demo, doctor; argument types of all.
 
 Modules that load kernels are imported on first use, as in `commands.py`.
 """
@@ -14,7 +14,7 @@ import tyro
 from limberjack.cli import terminal
 from limberjack.errors import StateError, UnknownName
 
-__all__ = ["Bench", "Check", "Demo", "File", "Flag", "Papers", "Warmup"]
+__all__ = ["Bench", "Check", "Demo", "Doctor", "File", "Flag", "Papers", "Warmup"]
 
 Flag = Annotated[bool, tyro.conf.FlagCreatePairsOff, tyro.conf.arg(help_behavior_hint="")]
 File = Annotated[Path | None, terminal.maybe(Path), terminal.arg("FILE")]
@@ -56,7 +56,7 @@ class Check:
 
     def __call__(self) -> int:
         """Check the files; the status is 1 where one does not pass."""
-        from limberjack.cli.check import check
+        from limberjack.cli.check_models import check
         from limberjack.methods import method_of
 
         if not self.files:
@@ -136,4 +136,16 @@ class Demo:
         from limberjack.cli.demo import demo
 
         demo(self.out, terminal.console())
+        return 0
+
+
+@dataclass(frozen=True, kw_only=True)
+class Doctor:
+    """Show versions, extras, the kernel cache, threads, and the speed of a reference step."""
+
+    def __call__(self) -> int:
+        """Print what is found."""
+        from limberjack.cli.doctor import diagnosis
+
+        terminal.console().print(terminal.grid(diagnosis()))
         return 0

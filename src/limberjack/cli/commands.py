@@ -1,4 +1,4 @@
-"""The command line: `limberjack run | view | scenes | info | assemble | convert | sweep | check | warmup | bench ...`.
+"""The command line: `limberjack run | view | scenes | info | assemble | convert | sweep | check | doctor | bench ...`.
 
 Each command is a dataclass, whose fields are its arguments, and is called to do its work. Modules that load kernels are
 imported on first use, so that `limberjack --help` is fast. Bad input ends with status 2 and one message on stderr.
@@ -14,16 +14,17 @@ import os
 import sys
 from collections import Counter
 from collections.abc import Iterable, Sequence
+from concurrent.futures import ThreadPoolExecutor, wait
 from contextlib import nullcontext
 from dataclasses import dataclass, fields, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import tyro
 
 from limberjack import _registry
 from limberjack.cli import terminal
-from limberjack.cli.chores import Bench, Check, Demo, File, Flag, Papers, Warmup
+from limberjack.cli.chores import Bench, Check, Demo, Doctor, File, Flag, Papers, Warmup
 from limberjack.errors import (
     Diverged,
     FileError,
@@ -32,12 +33,15 @@ from limberjack.errors import (
     StateError,
     UnknownName,
     UnsupportedByMethod,
+    require,
 )
 
 if TYPE_CHECKING:
+    from limberjack.cli.runs import Report
     from limberjack.model.model import Model
     from limberjack.scenes import Scene
     from limberjack.simulation.simulation import Simulation
+    from limberjack.simulation.trajectory import Trajectory
 
 __all__ = ["main"]
 
@@ -45,7 +49,12 @@ __all__ = ["main"]
 _Folders = Annotated[tuple[Path, ...], tyro.conf.UseAppendAction, tyro.conf.arg(metavar="FOLDER")]
 _Settings = Annotated[tuple[str, ...], tyro.conf.UseAppendAction, tyro.conf.arg(metavar="NAME=VALUE")]
 _Outputs = Annotated[tuple[Path, ...], tyro.conf.UseAppendAction, tyro.conf.arg(metavar="FILE")]
+# How long `view` waits for a model before it opens the page without it [s].
+_PATIENCE = 0.7
 _Target = Annotated[str, tyro.conf.Positional, terminal.arg("SCENE|FILE")]
+# Motions whose files hold no model, and formats of motions that show a model as it stands.
+_TABLES = (".csv", ".parquet")
+_STILLS = (".html", ".png", ".usd", ".usda", ".usdc")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -53,7 +62,7 @@ class _Source:
     """Where a model comes from.
 
     Attributes:
-        target: a scene (`limberjack scenes` lists them) or a model file: .urdf, .xml, .mjcf, .json.
+        target: a scene (`limberjack scenes` lists them) or a model file: .urdf, .xml, .mjcf, .json, .glb, .gltf, .bvh.
         set: an option of the scene, e.g. links=50.
         base: joint of the root link of a URDF to the world: fixed or free.
         repair: refuse files with invalid inertias and other defects instead of repairing them.
@@ -170,6 +179,8 @@ class _Moving(_Source):
 class View(_Moving):
     """Show a scene or a model file in the browser; drag bodies and change the method while it runs.
 
+    Without a scene or file it opens the gallery: all scenes with pictures.
+
     Attributes:
         host: the interface to listen on; other machines need the token in the printed address.
         port: the first port to try; 0 lets the system choose.
@@ -178,6 +189,7 @@ class View(_Moving):
         no_browser: print the address only.
     """
 
+    target: _Target = ""
     host: Annotated[str, tyro.conf.arg(metavar="ADDRESS")] = "127.0.0.1"
     port: Annotated[int, tyro.conf.arg(metavar="NUMBER")] = 8080
     rate: Annotated[float | None, terminal.maybe(float), terminal.arg("HZ", "60, for large models 30")] = None
@@ -192,24 +204,53 @@ class View(_Moving):
         return scenes.get_shown(self.target, method, **options)
 
     def __call__(self) -> int:
-        """Open the viewer and wait for Ctrl-C."""
+        """Open the viewer, or the gallery, and wait for Ctrl-C."""
         if self.rate is not None and not (math.isfinite(self.rate) and 0.1 <= self.rate <= 240.0):
             raise StateError(f"--rate must be between 0.1 and 240 frames per second, got {self.rate:g}")
-        with terminal.collected() as notes:
-            sim, scene = self.made()
-        terminal.tell(notes, self.target)
+        require("viser", extra="view")
         from limberjack.viewer.app import Viewer
 
-        options: dict[str, Any] = {"host": self.host, "port": self.port, "rate": self.rate, "title": scene.name}
-        camera = scene.camera if scene.description else None
-        viewer = Viewer(sim, drive=scene.drive, camera=camera, playing=not self.paused, **options)
-        print(f"viewer: {viewer.url} (Ctrl-C ends it)", flush=True)
+        options: dict[str, Any] = {"host": self.host, "port": self.port, "rate": self.rate, "playing": not self.paused}
+        with ThreadPoolExecutor(1) as worker:
+            # large models take seconds to build: the page is open by then; small ones fail before it is
+            built = worker.submit(self._built) if self.target else None
+            if built is not None:
+                wait([built], _PATIENCE)
+                if built.done():
+                    built.result()
+            viewer = Viewer(None, **options)
+            try:
+                self._show(viewer.url if self.target else viewer.gallery_url)
+                if built is not None:
+                    sim, scene, notes = built.result()
+                    terminal.tell(notes, self.target)
+                    viewer.open(sim, scene.drive, scene.name, way=self._way(scene))
+            except KeyboardInterrupt:  # as it ends `wait`
+                viewer.close()
+                return 0
+            except BaseException:
+                viewer.close()
+                raise
+        viewer.wait()
+        return 0
+
+    def _built(self) -> tuple[Simulation, Scene, Any]:
+        with terminal.collected() as notes:
+            sim, scene = self.made()
+        return sim, scene, notes
+
+    def _way(self, scene: Scene) -> Any:
+        """Return the direction that a scene is looked at from; a model file has none."""
+        import numpy as np
+
+        return np.subtract(*scene.camera) if scene.description else None
+
+    def _show(self, address: str) -> None:
+        print(f"viewer: {address} (Ctrl-C ends it)", flush=True)
         if not self.no_browser:
             import webbrowser
 
-            webbrowser.open(viewer.url)
-        viewer.wait()
-        return 0
+            webbrowser.open(address)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -219,7 +260,9 @@ class Run(_Moving):
     Attributes:
         seconds: how long to simulate [s].
         rate: frames per second of the recording.
-        out: where the motion goes, by suffix: .npz, .csv, .html, .glb, .mp4, .gif or .png.
+        beside: further budgets of method adaptive, or methods, e.g. 20,1: each is run as well, and a page (.html) shows
+            all of them side by side.
+        out: where the motion goes, by suffix: .npz, .csv, .parquet, .html, .bvh, .glb, .usd, .mp4, .gif or .png.
         save_state: where the final state goes, for --resume: .npz.
         resume: continue from a saved state, bit for bit, instead of a scene or file.
         quiet: print nothing but warnings and errors.
@@ -228,6 +271,7 @@ class Run(_Moving):
     target: _Target = ""
     seconds: Annotated[float | None, terminal.maybe(float), terminal.arg("SECONDS", "the scene's, or 5")] = None
     rate: Annotated[float, tyro.conf.arg(metavar="HZ")] = 60.0
+    beside: Annotated[tuple[str, ...], tyro.conf.UseAppendAction, tyro.conf.arg(metavar="BUDGET|METHOD,...")] = ()
     out: _Outputs = ()
     save_state: File = None
     resume: File = None
@@ -245,12 +289,18 @@ class Run(_Moving):
 
         with nullcontext() if self.quiet else watched(terminal.console(), sim.method.name):
             compiled(sim)
-        report, failure = Report(sim.model, sim.steps, sim.dt), None
+        report, failure, others = Report(sim.model, sim.steps, sim.dt), None, self._others(sim)
+        beside = []
         try:
             measured_run(sim, seconds, rate=self.rate, progress=not self.quiet, drive=scene.drive, report=report)
+            for label, other in others:
+                compiled(other)
+                its = measured_run(other, seconds, rate=self.rate, progress=not self.quiet, drive=scene.drive)
+                assert other.recorded is not None
+                beside.append((label, other.recorded, its.extras(len(other.recorded))))
         except (KeyboardInterrupt, Diverged) as error:
             failure = error
-        written = self._write(sim, scene)
+        written = self._write(sim, scene, report, beside)
         where = "; ".join(written) or "nothing was saved: no --out"
         if isinstance(failure, Diverged):
             raise LimberjackError(f"{failure}; until then: {where}") from failure
@@ -295,15 +345,26 @@ class Run(_Moving):
             sim.dt = self.dt
         return sim, Scene(sim.model.name, sim.model)
 
-    def _write(self, sim: Simulation, scene: Scene) -> list[str]:
+    def _others(self, sim: Simulation) -> list[tuple[str, Simulation]]:
+        """Return the simulations to be run beside, with their labels."""
+        from limberjack.viewer.level_of_detail import label_of, variant
+
+        words = [word.strip() for text in self.beside for word in text.split(",") if word.strip()]
+        found = [variant(sim, word) for word in words]
+        return [(label_of(other), other) for other in found]
+
+    def _write(self, sim: Simulation, scene: Scene, report: Report, beside: list[Any]) -> list[str]:
         """Save the recording and the state; return a line for each file."""
         written = []
         if sim.recorded is not None:
             from limberjack.cli.runs import save_motion
+            from limberjack.viewer.level_of_detail import label_of
 
-            camera = scene.camera if scene.description else None  # a model file has no camera
+            # a model file has no camera; the narrow pictures of motions side by side need one that fits them
+            camera = scene.camera if scene.description and not beside else None
+            extras = report.extras(len(sim.recorded)) | {"beside": beside, "label": label_of(sim) if beside else ""}
             for path in self.out:
-                saved = save_motion(sim.recorded, path, camera, progress=not self.quiet)
+                saved = save_motion(sim.recorded, path, camera, progress=not self.quiet, **extras)
                 written.append(f"motion ({len(sim.recorded)} frames): {saved}")
         if self.save_state is not None:
             drive = f" (without the drive of scene {scene.name})" if scene.drive is not None else ""
@@ -501,34 +562,70 @@ def _facts(model: Model, source: str, notes: Sequence[str]) -> dict[str, Any]:
 
 @dataclass(frozen=True, kw_only=True)
 class Convert(_Source):
-    """Write a model in another format, or a recorded motion (.npz, .bvh) as a page, scene, film or table.
+    """Write a model or a recorded motion in another format.
 
     Attributes:
         out: the file to write; its suffix says the format.
+        model: the model that moved, for a motion in a table: .csv, .parquet.
     """
 
     out: Annotated[Path, tyro.conf.Positional, terminal.arg("OUT")]
+    model: File = None
 
     def __call__(self) -> int:
         """Read and write the file."""
-        motion = Path(self.target).suffix.lower() in _registry.suffixes("trajectory reader")
-        model = Path(self.target).suffix.lower() in _registry.suffixes("model reader")
-        if motion and not (model and self.out.suffix.lower() in _registry.suffixes("model writer")):
-            terminal.check_output(self.out, "trajectory writer")
-            from limberjack.cli.runs import save_motion
-            from limberjack.simulation.trajectory import Trajectory
+        given, wanted = Path(self.target).suffix.lower(), self.out.suffix.lower()
+        motion = given in _registry.suffixes("trajectory reader")
+        models, motions = _registry.suffixes("model writer"), _registry.suffixes("trajectory writer")
+        if self.model is not None and given not in _TABLES:
+            raise StateError(f'--model is for tables ({", ".join(_TABLES)}); "{self.target}" is none')
+        if self.model is None and given == ".csv":
+            raise StateError(f'"{self.target}" is a table without its model: --model FILE says which moved')
+        if wanted not in (*models, *motions):
+            what = "of a motion " + ", ".join(motions) if motion else "of a model " + ", ".join((*models, *_STILLS))
+            raise FileError(self.out, f'no writer for "{wanted or "no suffix"}"; there is {what}')
+        if motion and wanted in motions:
+            return self._motion()
+        if not motion and wanted not in (*models, *_STILLS):
+            raise FileError(
+                self.out, f'"{self.target}" is a model, and a {wanted} file holds a motion: '
+                f"limberjack run {self.target} --out {self.out}",
+            )  # fmt: skip
+        return self._model(motion)
 
-            trajectory = Trajectory.load(self.target)
-            saved = save_motion(trajectory, self.out, progress=True)
-            terminal.say(f"motion ({len(trajectory)} frames): {saved}")
-            return 0
-        terminal.check_output(self.out, "model writer")
+    def _motion(self) -> int:
+        terminal.check_output(self.out, "trajectory writer")
+        from limberjack.cli.runs import save_motion
+
+        trajectory = self._recorded()
+        saved = save_motion(trajectory, self.out, progress=True)
+        terminal.say(f"motion ({len(trajectory)} frames): {saved}")
+        return 0
+
+    def _recorded(self) -> Trajectory:
+        from limberjack.simulation.trajectory import Trajectory
+
+        if self.model is None:
+            return Trajectory.load(self.target)
+        return Trajectory.load(self.target, _Source(target=str(self.model)).scene().model)
+
+    def _model(self, motion: bool) -> int:
+        """Write the model of a motion, scene or file; formats of motions show it as it stands."""
+        still = self.out.suffix.lower() not in _registry.suffixes("model writer")
+        terminal.check_output(self.out, "trajectory writer" if still else "model writer")
         from limberjack.io import save
 
         with terminal.collected() as notes:
-            model = self.scene().model
+            model = self._recorded().model if motion else self.scene().model
+            if still:
+                from limberjack.cli.runs import save_motion
+                from limberjack.simulation.trajectory import Trajectory
+
+                saved = save_motion(Trajectory(model, [0.0], model.q0[None], model.qd0[None]), self.out)
+            else:
+                saved = save(model, self.out)
         terminal.tell(notes, self.target)
-        terminal.say(f"model ({model.body_count} bodies): {save(model, self.out)}")
+        terminal.say(f"model ({model.body_count} bodies): {saved}")
         return 0
 
 
@@ -567,9 +664,29 @@ class Assemble(_Source):
         return 0 if done.closed else 1
 
 
+@dataclass(frozen=True, kw_only=True)
+class Completion:
+    """Print the completion of commands and options for a shell, to be read by it.
+
+    Attributes:
+        shell: bash or zsh.
+    """
+
+    shell: Annotated[Literal["bash", "zsh"], tyro.conf.Positional]
+
+    def __call__(self) -> int:
+        """Print the script."""
+        try:
+            _parsed(["--tyro-print-completion", self.shell])
+        except SystemExit as end:
+            return end.code if isinstance(end.code, int) else 0
+        return 1
+
+
 _COMMANDS: dict[str, Any] = {
     "run": Run, "view": View, "scenes": Scenes, "info": Info, "assemble": Assemble, "convert": Convert,
     "sweep": Sweep, "warmup": Warmup, "check": Check, "bench": Bench, "papers": Papers, "demo": Demo,
+    "doctor": Doctor, "completion": Completion,
 }  # fmt: skip
 
 
@@ -612,14 +729,19 @@ def _run(words: list[str]) -> int:
         terminal.say(f"limberjack {__version__}")
         return 0
     try:
-        about = "Simulate articulated bodies: pendulums, robots, characters."
-        command = tyro.extras.subcommand_cli_from_dict(_COMMANDS, prog="limberjack", args=words, description=about)
+        command = _parsed(words)
     except SystemExit as end:  # help, or a usage error that has been printed already
         status = end.code if isinstance(end.code, int) else 2
         for hint in _hints(words) if status == 2 and words[:1] in (["run"], ["view"]) else ():
             terminal.warn(hint)
         return status
     return command()
+
+
+def _parsed(words: list[str]) -> Any:
+    """Return the command that the words say; ends with `SystemExit` for help and usage errors."""
+    about = "Simulate articulated bodies: pendulums, robots, characters."
+    return tyro.extras.subcommand_cli_from_dict(_COMMANDS, prog="limberjack", args=words, description=about)
 
 
 def _hints(words: list[str]) -> list[str]:

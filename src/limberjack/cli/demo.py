@@ -10,9 +10,8 @@ import html
 import os
 import time
 from collections.abc import Callable
-from concurrent.futures import ProcessPoolExecutor, as_completed
+from concurrent.futures import as_completed
 from dataclasses import dataclass, field
-from multiprocessing import get_context
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -21,12 +20,10 @@ import numpy as np
 from limberjack import scenes
 from limberjack.cli.plots import canvas
 from limberjack.cli.runs import Report, measured_run
-from limberjack.cli.warmup import compiled, pictures
+from limberjack.cli.warmup import compiled, compilers, pictures
 from limberjack.errors import FileError, LimberjackError, require
 from limberjack.io.files import atomic_write
-from limberjack.maximal.assemble import assemble, with_start
 from limberjack.methods import Adaptive, Full
-from limberjack.model.model import Model
 from limberjack.simulation.simulation import Simulation
 from limberjack.simulation.trajectory import Trajectory
 from limberjack.viewer.camera import Eye
@@ -127,14 +124,9 @@ def _bridge() -> Scenario:
 
 
 def _ring() -> Scenario:
-    """Return the ring of figures, its loops closed, swaying in its joints."""
+    """Return the ring of figures swaying in its joints."""
     scene = scenes.get("ring_of_figures", figures=8, gravity=(0.0, 0.0, 0.0))
-    return Scenario(Simulation(closed(scene.model), "full", dt=1 / 500), _push("figure0_chest", 150.0))
-
-
-def closed(model: Model) -> Model:
-    """Return a model whose loops are closed at the start."""
-    return with_start(model, assemble(model).q)
+    return Scenario(Simulation(scene.model, "full", dt=1 / 500), _push("figure0_chest", 150.0))
 
 
 def _push(body: str, force: float) -> Callable[[Simulation], None]:
@@ -268,24 +260,20 @@ def _compile(chapter: int, run: int) -> None:
 
 
 def prepare(console: Any) -> None:
-    """Compile what the runs need, in one process per processor, and say what and for how long."""
+    """Compile what the runs need, in several processes, and say what and for how long."""
     from rich.progress import Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
 
     columns = (SpinnerColumn(), TextColumn("{task.description}"), TimeElapsedColumn())
-    workers = min(os.cpu_count() or 1, 4)
-    if workers < 2:
+    if (os.cpu_count() or 1) < 2:
         return  # the runs compile what they need themselves
-    with Progress(*columns, console=console, transient=True) as progress:
-        pool = ProcessPoolExecutor(workers, mp_context=get_context("spawn"))
-        try:
-            jobs = {pool.submit(_compile, *one): CHAPTERS[one[0]].title for one in _needed()}
-            jobs[pool.submit(pictures)] = "pictures"
-            tasks = {job: progress.add_task(f"compiling, once: {title}", total=1) for job, title in jobs.items()}
-            for job in as_completed(jobs):
-                job.result()
-                progress.update(tasks[job], completed=1, visible=False)
-        finally:
-            pool.shutdown(wait=True, cancel_futures=True)
+    needed = _needed()
+    with Progress(*columns, console=console, transient=True) as progress, compilers(len(needed) + 1) as pool:
+        jobs = {pool.submit(_compile, *one): CHAPTERS[one[0]].title for one in needed}
+        jobs[pool.submit(pictures)] = "pictures"
+        tasks = {job: progress.add_task(f"compiling, once: {title}", total=1) for job, title in jobs.items()}
+        for job in as_completed(jobs):
+            job.result()
+            progress.update(tasks[job], completed=1, visible=False)
 
 
 def _simulated(chapter: Chapter, run: Run) -> _Done:
@@ -321,11 +309,11 @@ def _compare(runs: list[_Done]) -> None:
 
 
 def _write(folder: Path, done: _Done) -> None:
-    """Write the recording and a picture of its middle."""
+    """Write the recording and a picture of its first quarter."""
     trajectory, camera = done.trajectory, done.scenario.camera
     title = f"{done.chapter.title}: {done.run.label}"
     done.files.append(trajectory.save(folder / f"{done.stem}.html", camera=camera, title=title, clusters=done.clusters))
-    path, frame = folder / f"{done.stem}.png", len(trajectory) // 2
+    path, frame = folder / f"{done.stem}.png", len(trajectory) // 4
     drawing = Drawing(trajectory.model)
     painter = Painter(drawing, *_PICTURE, 2)
     if done.clusters is not None:
@@ -337,21 +325,20 @@ def _write(folder: Path, done: _Done) -> None:
 
 # -- results ---------------------------------------------------------------------------------------
 
-_HEADS = ("run", "us/step", "x real", "speed-up", "error", "of way", "joint gap")
+_HEADS = ("run", "a step", "x real", "speed-up", "error", "of way", "joint gap")
 
 
 def _row(done: _Done) -> tuple[str, ...]:
     """Return the cells of a run: what a step costs, and what is lost by simulating few joints."""
     report, sim = done.report, done.scenario.sim
-    cost = report.microseconds_per_step
     error = None if done.error is None else float(done.error.mean())
     reference = done.error is not None and done.run is done.chapter.runs[-1]
     gap = float(sim.joint_error()[0])
     return (
         f"{done.chapter.name}, {done.run.label}",
-        f"{cost:.3g}" if cost < 1e3 else f"{cost:.0f}",
+        _time(report.microseconds_per_step),
         f"{report.real_time_factor:.2g}",
-        "-" if done.speedup is None else f"{done.speedup:.3g} x",
+        "-" if done.speedup is None else f"{_factor(done.speedup)} x",
         "-" if error is None or reference else _length(error),
         "-" if error is None or reference else f"{100 * error / max(done.way, 1e-300):.2g} %",
         "0" if gap == 0.0 else _length(gap),
@@ -367,7 +354,7 @@ def _length(metres: float) -> str:
 
 
 _CAPTION = (
-    "us/step: recording included; x real: seconds simulated per second; error: mean distance of bodies from where "
+    "a step: recording included; x real: seconds simulated per second; error: mean distance of bodies from where "
     "they are with all joints, and its share of the way travelled; joint gap: the largest at the end"
 )
 
@@ -406,21 +393,30 @@ def _plot(path: Path, runs: list[_Done]) -> Path:
 
 
 _STYLE = """
-body { margin: 0 auto; max-width: 1180px; padding: 24px; font: 16px/1.5 system-ui, sans-serif; color: #22303c;
-  background: #fbfaf7; }
-h1 { margin: 0 0 4px; } h2 { margin: 40px 0 4px; } p { max-width: 760px; margin: 4px 0 12px; }
-.runs { display: grid; grid-template-columns: repeat(auto-fit, minmax(340px, 1fr)); gap: 14px; }
-figure { margin: 0; } figure:only-child { max-width: 760px; } figure.open { grid-column: 1 / -1; }
-figcaption { font-size: 14px; color: #5d6a74; }
+:root { --ink: #22303c; --soft: #5d6a74; --line: #d5dce1; --paper: #fbfaf7; --card: #eef1f3; color-scheme: light dark; }
+@media (prefers-color-scheme: dark) {
+  :root { --ink: #e3e8ec; --soft: #9aa7b1; --line: #37424c; --paper: #161b20; --card: #20272e; } }
+body { margin: 0 auto; max-width: 1180px; padding: 24px; font: 16px/1.5 system-ui, sans-serif; color: var(--ink);
+  background: var(--paper); }
+h1 { margin: 0 0 4px; } h2 { margin: 36px 0 4px; line-height: 1.25; } p { max-width: 760px; margin: 4px 0 12px; }
+.chapters { display: grid; grid-template-columns: 1fr 1fr; column-gap: 28px; align-items: start; }
+.chapter { min-width: 0; } .chapter.wide, .chapter:has(.open) { grid-column: 1 / -1; }
+.runs { display: grid; grid-template-columns: repeat(auto-fit, minmax(min(300px, 100%), 1fr)); gap: 14px; }
+figure { margin: 0; } figure.open { grid-column: 1 / -1; }
+figcaption, .soft { font-size: 14px; color: var(--soft); }
 .play { position: relative; display: block; width: 100%; aspect-ratio: 16 / 9; padding: 0; border: 0; cursor: pointer;
-  border-radius: 8px; overflow: hidden; background: #dfe6ea; }
+  border-radius: 8px; overflow: hidden; background: var(--card); }
 .play img, .play iframe { width: 100%; height: 100%; object-fit: cover; border: 0; display: block; }
-.play span { position: absolute; left: 50%; top: 50%; translate: -50% -50%; padding: 6px 16px; border-radius: 20px;
+.play span { position: absolute; left: 12px; bottom: 12px; padding: 4px 14px; border-radius: 20px;
   background: #22303ccc; color: #fff; font-size: 15px; }
+.play:hover span, .play:focus-visible span { background: #c0571f; }
+.scroll { overflow-x: auto; }
 table { border-collapse: collapse; font-variant-numeric: tabular-nums; font-size: 15px; }
-td, th { padding: 4px 12px; border-bottom: 1px solid #d5dce1; text-align: right; }
+td, th { padding: 4px 12px; border-bottom: 1px solid var(--line); text-align: right; white-space: nowrap; }
 td:first-child, th:first-child { text-align: left; }
-pre { background: #eef1f3; padding: 12px 16px; border-radius: 8px; overflow: auto; } img.plot { max-width: 100%; }
+pre { background: var(--card); padding: 12px 16px; border-radius: 8px; overflow: auto; } pre i { color: var(--soft); }
+img.plot { max-width: 100%; margin-top: 12px; background: #fff; border-radius: 8px; }
+@media (max-width: 760px) { .chapters { grid-template-columns: 1fr; } }
 """
 _SCRIPT = """
 document.querySelectorAll(".play").forEach(place => place.onclick = () => {
@@ -428,6 +424,7 @@ document.querySelectorAll(".play").forEach(place => place.onclick = () => {
   frame.src = place.dataset.page; frame.title = place.dataset.title;
   const own = document.createElement("div");
   own.className = "play"; own.append(frame); place.parentElement.classList.add("open"); place.replaceWith(own);
+  frame.onload = () => frame.contentWindow.focus();
 });
 """
 
@@ -437,30 +434,49 @@ def _page(runs: list[_Done], plots: Path | None) -> str:
     parts = []
     for chapter in CHAPTERS:
         shown = "".join(_figure(done) for done in runs if done.chapter is chapter)
+        wide = " wide" if len(chapter.runs) > 1 else ""
+        title, text = html.escape(chapter.title), html.escape(chapter.text)
         parts.append(
-            f"<h2>{html.escape(chapter.title)}</h2><p>{html.escape(chapter.text)}</p><div class=runs>{shown}</div>"
+            f'<section class="chapter{wide}"><h2>{title}</h2><p>{text}</p><div class=runs>{shown}</div></section>'
         )
     heads = "".join(f"<th>{head}</th>" for head in _HEADS)
     rows = "".join("<tr>" + "".join(f"<td>{html.escape(cell)}</td>" for cell in _row(done)) + "</tr>" for done in runs)
-    table = f"<h2>Measured</h2><table><tr>{heads}</tr>{rows}</table><p>{_CAPTION}.</p>"
+    table = (
+        f"<h2>Measured</h2><div class=scroll><table><tr>{heads}</tr>{rows}</table></div><p class=soft>{_CAPTION}. "
+        "By the clock, on the machine that made this page: other programs running there slow all of them down.</p>"
+    )
     picture = f'<img class=plot src="{plots.name}" alt="errors over time">' if plots else ""
-    commands = "\n".join(html.escape(chapter.command) for chapter in CHAPTERS)
+    width = max(len(chapter.command) for chapter in CHAPTERS)
+    commands = "\n".join(
+        f"{html.escape(chapter.command.ljust(width))}  <i># {html.escape(chapter.title)}</i>" for chapter in CHAPTERS
+    )
     return (
         '<!doctype html><html lang="en"><meta charset="utf-8"><meta name="viewport" content="width=device-width">'
         f"<title>Limberjack</title><style>{_STYLE}</style><h1>Limberjack</h1>"
         "<p>Articulated figures, simulated on this machine. Click a picture to play its motion in 3-D: drag to look "
-        "around, space to pause. What moves as one rigid body has one colour.</p>"
-        f"{''.join(parts)}{table}{picture}<h2>To try next</h2><pre>{commands}</pre><script>{_SCRIPT}</script></html>\n"
+        "around, space to pause. Where some joints are simulated, what moves as one rigid body has one colour.</p>"
+        f"<div class=chapters>{''.join(parts)}</div>{table}{picture}"
+        f"<h2>To try next</h2><pre>{commands}</pre><script>{_SCRIPT}</script></html>\n"
     )
 
 
 def _figure(done: _Done) -> str:
     page, picture = (html.escape(path.name) for path in done.files)
     label = html.escape(done.run.label)
-    caption = f"{label}: {_row(done)[1]} us a step"
+    caption = f"{label}: {_time(done.report.microseconds_per_step)} a step"
     if done.speedup is not None and done.run is not done.chapter.runs[-1]:
-        caption += f", {done.speedup:.2g} times faster"
+        caption += f", {_factor(done.speedup)} times faster"
     return (
-        f'<figure><button class=play data-page="{page}" data-title="{label}"><img src="{picture}" alt="{label}" '
-        f"loading=lazy><span>&#9654; play</span></button><figcaption>{caption}</figcaption></figure>"
+        f'<figure><button class=play data-page="{page}" data-title="{label}"><img src="{picture}" alt="{label}">'
+        f"<span>&#9654; play</span></button><figcaption>{caption}</figcaption></figure>"
     )
+
+
+def _factor(speedup: float) -> str:
+    """Return how many times faster, in two digits or whole."""
+    return f"{speedup:.1f}" if speedup < 10.0 else f"{speedup:.0f}"
+
+
+def _time(microseconds: float) -> str:
+    """Return a time in a unit that suits it."""
+    return f"{microseconds:.3g} us" if microseconds < 1e3 else f"{1e-3 * microseconds:.3g} ms"

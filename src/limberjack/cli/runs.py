@@ -22,7 +22,9 @@ from limberjack.model.registered import RegisteredBody
 from limberjack.model.spec import WORLD, Joint
 from limberjack.simulation.simulation import Simulation
 from limberjack.simulation.trajectory import Trajectory
+from limberjack.viewer.colors import body_clusters
 from limberjack.viewer.drawing import turned
+from limberjack.viewer.history import measures
 
 __all__ = ["Report", "is_lossless", "measured_run", "save_motion", "summary", "turned"]
 
@@ -42,6 +44,8 @@ class Report:
         potential: energy at each [J].
         momentum_drift: largest relative change of momentum that gravity does not explain; None where the
             model is connected to the world or an external force acts.
+        clusters: per frame the rigid cluster of each body; empty in other methods than adaptive.
+        measures: per frame, what pages plot.
     """
 
     model: Model
@@ -53,6 +57,19 @@ class Report:
     kinetic: list[float] = field(default_factory=list)
     potential: list[float] = field(default_factory=list)
     momentum_drift: float | None = None
+    clusters: list[np.ndarray] = field(default_factory=list)
+    measures: list[dict[str, float]] = field(default_factory=list)
+
+    def extras(self, frames: int) -> dict[str, Any]:
+        """Return what a page shows with the motion of the run: rigid clusters of method adaptive, and plots.
+
+        Args:
+            frames: how many the motion has; an interrupted one may lack the last measures.
+        """
+        rows = self.measures[:frames] + [{}] * (frames - len(self.measures))
+        names = list(dict.fromkeys(name for row in rows for name in row))
+        plots = {name: np.array([row.get(name, math.nan) for row in rows]) for name in names}
+        return {"clusters": np.array(self.clusters[:frames]) if len(self.clusters) >= frames else None, "plots": plots}
 
     @property
     def real_time_factor(self) -> float:
@@ -113,13 +130,21 @@ def measured_run(
     """
     report = report or Report(sim.model, sim.steps, sim.dt)
     momentum = _MomentumWatch(sim) if drive is None and _floats(sim) else None
-    mark = math.inf
+    mark, last = math.inf, [0, 0.0]
 
     def look(sim: Simulation) -> None:
         nonlocal mark
         report.wall += max(clock.perf_counter() - mark, 0.0)
         report.steps = sim.steps - report.begin
         energy = sim.energy()
+        steps = report.steps - last[0]
+        numbers = measures(sim, (report.wall - last[1]) / max(steps, 1))
+        if not report.times:
+            numbers.pop("time per step [ms]")  # no step was taken yet
+        report.measures.append(numbers)
+        last[:] = report.steps, report.wall
+        if sim.method.name == "adaptive":
+            report.clusters.append(body_clusters(sim.model, np.asarray(sim.active_links, bool)).astype(np.int32))
         report.times.append(sim.time)
         report.kinetic.append(energy.kinetic)
         report.potential.append(energy.potential)
@@ -184,10 +209,23 @@ class _MomentumWatch:
         return float(self._worst.max() / self._scale) if self._scale > 0.0 else 0.0
 
 
-def save_motion(trajectory: Trajectory, path: Path, camera: Any = None, *, progress: bool = False) -> Path:
-    """Write a trajectory, with camera and progress bar where the writer takes them; return the path."""
+def save_motion(
+    trajectory: Trajectory, path: Path, camera: Any = None, *, progress: bool = False, **extras: Any
+) -> Path:
+    """Write a trajectory, with camera, progress bar, clusters, plots and motions beside it where the writer takes them.
+
+    Args:
+        trajectory: the motion.
+        path: the file.
+        camera: (position, target), or None.
+        progress: show a progress bar.
+        extras: further options of the writer of pages.
+
+    Returns:
+        the path.
+    """
     known = inspect.signature(_registry.lookup("trajectory writer", path)).parameters
-    options = {"camera": camera, "progress": progress}
+    options = {"camera": camera, "progress": progress, **extras}
     return trajectory.save(path, **{name: value for name, value in options.items() if name in known})
 
 

@@ -15,7 +15,7 @@ from typing import Any
 import tyro
 
 from limberjack import _registry
-from limberjack.errors import FileError, LimberjackError, ModelWarning, StateError, require
+from limberjack.errors import FileError, LimberjackError, ModelWarning, StateError
 
 __all__ = [
     "arg",
@@ -37,7 +37,6 @@ __all__ = [
 ]
 
 _SHOWN_WARNINGS = 5
-_FILMS = (".mp4", ".gif")
 
 
 def maybe(make: type) -> Any:
@@ -173,8 +172,7 @@ def listed(fact: Any) -> str:
 def check_output(path: Path, table: str) -> None:
     """Refuse, before any work is done, a suffix that `table` does not have, or a file that cannot be written."""
     _registry.lookup(table, path)
-    if path.suffix.lower() in _FILMS:
-        require("imageio_ffmpeg", extra="video")
+    _registry.require_extra(table, path)
     check_place(path)
 
 

@@ -8,6 +8,7 @@ integrator `rattle`; for others on first use.
 from __future__ import annotations
 
 import os
+import signal
 import time
 from collections.abc import Callable, Iterator
 from concurrent.futures import ProcessPoolExecutor, as_completed
@@ -37,17 +38,17 @@ from limberjack.model.builder import Builder
 from limberjack.model.joints import KINDS
 from limberjack.model.model import Model
 from limberjack.model.spec import WORLD, Axis, Motor
-from limberjack.reduced import control
+from limberjack.reduced import control_dynamics
 from limberjack.reduced.assembly_tree import new_assembly, new_coefficients
 from limberjack.reduced.dynamics import forward_dynamics, forward_kinematics, inverse_dynamics, jacobian, mass_matrix
 from limberjack.scenes.weinstein import net
 from limberjack.simulation.simulation import Simulation
-from limberjack.viewer.camera import framed
+from limberjack.viewer.camera import Eye
 from limberjack.viewer.drawing import Drawing
 from limberjack.viewer.part_poses import Composed
 from limberjack.viewer.picture import Painter
 
-__all__ = ["compiled", "jobs", "pictures", "sample", "warm_up", "watched"]
+__all__ = ["compiled", "compilers", "jobs", "pictures", "sample", "warm_up", "watched"]
 
 
 def sample() -> Model:
@@ -108,9 +109,9 @@ def _functions() -> None:
     forward_kinematics(model, q)
     mass_matrix(model, q)
     jacobian(model, q, model.body_names[-1])
-    control.jacobian(model, q, model.body_names[-2:])
-    control.centroidal_momentum(model, q, qd)
-    control.inverse_dynamics_derivatives(model, q, qd, np.zeros(model.nv))
+    control_dynamics.jacobian(model, q, model.body_names[-2:])
+    control_dynamics.centroidal_momentum(model, q, qd)
+    control_dynamics.inverse_dynamics_derivatives(model, q, qd, np.zeros(model.nv))
 
 
 def _actuators() -> None:
@@ -118,8 +119,10 @@ def _actuators() -> None:
     builder.add_body("arm", mass=1.0, inertia=(0.1, 0.1, 0.1))
     builder.add_joint_hinge("axle", WORLD, "arm")
     builder.add_actuator("servo", "axle", kind="position", kp=10.0, kd=1.0)
+    builder.add_tendon("tendon", {"axle": 1.0}, stiffness=1.0)
     sim = Simulation(builder.build(), "full")
     sim.control = [0.1]
+    sim.step()
 
 
 def _measure(sim: Simulation) -> list[Any]:
@@ -222,6 +225,11 @@ def _unsymmetric() -> None:
 def _assembly() -> None:
     model = looped()
     assemble(model, model.q0 + 0.1)  # open, so that something is solved
+    builder = Builder("floor")
+    builder.add_shape_plane("world")
+    builder.add_body("ball", mass=1.0, inertia=(0.1, 0.1, 0.1))
+    builder.add_shape_sphere("ball", 0.1)
+    assemble(builder.build(), contacts=True)
 
 
 def _measures() -> None:
@@ -245,7 +253,7 @@ def pictures() -> None:
     """Compile what draws pictures."""
     model = sample()
     drawing, poses = Drawing(model), forward_kinematics(model, model.q0)
-    Painter(drawing, 32, 32, 1).paint(*poses, framed(np.array([[-1.0, -1.0, -1.0], [1.0, 1.0, 1.0]]), 1.0))
+    Painter(drawing, 32, 32, 1).paint(*poses, Eye(np.array([3.0, -3.0, 2.0]), np.zeros(3)))
     Composed(drawing).by_bodies(*poses)
 
 
@@ -354,8 +362,31 @@ def watched(console: Any, name: str) -> Iterator[None]:
             yield
 
 
+def _undisturbed() -> None:
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+
+
+@contextmanager
+def compilers(jobs: int) -> Iterator[ProcessPoolExecutor]:
+    """Yield processes that compile, at most one per job; an error or Ctrl-C within the block ends them at once.
+
+    What two jobs need is compiled by the first while the other waits: with one process more than processors, all of
+    these are busy. A process that is ended leaves whole files, and its locks to others.
+    """
+    count = min(1 + (os.cpu_count() or 1), jobs)
+    pool = ProcessPoolExecutor(count, mp_context=get_context("spawn"), initializer=_undisturbed)
+    try:
+        yield pool
+    except BaseException:
+        for process in list((pool._processes or {}).values()):
+            process.terminate()
+        raise
+    finally:
+        pool.shutdown(wait=True, cancel_futures=True)
+
+
 def warm_up(console: Any, profile: int = 0) -> list[str]:
-    """Run all jobs under a progress bar, one process per processor; return a report in lines.
+    """Run all jobs under a progress bar, in several processes; return a report in lines.
 
     Args:
         console: the rich console to draw on.
@@ -365,21 +396,16 @@ def warm_up(console: Any, profile: int = 0) -> list[str]:
 
     begin, todo = time.perf_counter(), list(jobs())
     spent: dict[str, tuple[float, int]] = {}
-    columns = (SpinnerColumn(), *Progress.get_default_columns()[:3], TimeElapsedColumn())
-    with Progress(*columns, console=console) as progress:
+    columns = (SpinnerColumn(), *Progress.get_default_columns(), TimeElapsedColumn())
+    with Progress(*columns, console=console) as progress, compilers(len(todo)) as pool:
         task = progress.add_task("", total=len(todo))
-        # Kernels that two jobs need are compiled by the first of them, or by both at once.
-        pool = ProcessPoolExecutor(min(os.cpu_count() or 1, len(todo)), mp_context=get_context("spawn"))
-        try:
-            running = {pool.submit(_job, k): title for k, (title, _) in enumerate(todo)}
-            for done in as_completed(running):
-                progress.update(task, description=f"{running[done]:30}")
-                for name, (seconds, count) in done.result().items():
-                    known = spent.get(name, (0.0, 0))
-                    spent[name] = known[0] + seconds, known[1] + count
-                progress.update(task, advance=1)
-        finally:
-            pool.shutdown(wait=True, cancel_futures=True)
+        running = {pool.submit(_job, k): title for k, (title, _) in enumerate(todo)}
+        for done in as_completed(running):
+            progress.update(task, description=f"{running[done]:30}")
+            for name, (seconds, count) in done.result().items():
+                known = spent.get(name, (0.0, 0))
+                spent[name] = known[0] + seconds, known[1] + count
+            progress.update(task, advance=1)
     wall = time.perf_counter() - begin
     word = "compiled in" if spent else "already compiled, checked in"
     return [*_profile_lines(spent, profile), f"{word} {wall:.1f} s", f"kept in {cache_folder()}"]

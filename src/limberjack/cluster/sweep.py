@@ -14,7 +14,7 @@ from limberjack.cluster.records import Sweep
 from limberjack.errors import ClusterLost, FileError, StateError
 from limberjack.simulation.recorder import Bar
 
-__all__ = ["sweep"]
+__all__ = ["evaluate", "sweep"]
 
 
 def sweep(
@@ -53,20 +53,38 @@ def sweep(
         ClusterLost: the scheduler does not answer, or was lost; results until then are kept.
         FileError: the folder holds another sweep, is in use by another process, or cannot be written.
     """
+    plan = planned(function, parameters, seed, repeats)
+
+    def tasks(out: Sweep) -> Iterator[places.Task]:
+        return (places.Task(run, _arguments(function, plan, run)) for run in out.left)
+
+    return evaluate(function, plan, folder, tasks, address=address, workers=workers, resume=resume, progress=progress)
+
+
+def evaluate(
+    function: Callable[..., Any],
+    plan: Plan,
+    folder: str | Path,
+    tasks: Callable[[Sweep], Iterator[places.Task]],
+    *,
+    address: str | None,
+    workers: int | None,
+    resume: bool,
+    progress: bool,
+) -> Sweep:
+    """Evaluate the tasks that are left of a plan; see `sweep`. `tasks` may have more when results have arrived."""
     if workers is not None and (isinstance(workers, bool) or not isinstance(workers, int) or workers < 0):
         raise StateError(f"workers must be a whole number >= 0 or None, got {workers!r}")
     if address is not None and workers is not None:
         raise StateError(f'workers are those of the scheduler at "{address}": leave out workers={workers}')
-    plan = planned(function, parameters, seed, repeats)
     out = Sweep.begun(folder, plan, resume=resume)
     with _alone(out.folder):
         out.forget_failures()
-        left = out.left
-        tasks = (places.Task(run, _arguments(function, plan, run)) for run in left)
         if workers == 0:
-            outcomes = places.in_this_process(function, tasks)
+            outcomes = places.in_this_process(function, tasks(out))
         else:
-            outcomes = places.on_cluster(function, tasks, workers=workers, address=address) if left else iter(())
+            ready = tasks(out)
+            outcomes = places.on_cluster(function, ready, workers=workers, address=address) if out.left else iter(())
         _collect(out, outcomes, progress=progress)
     return out
 

@@ -66,14 +66,15 @@ def on_cluster(
         client = stack.enter_context(_client(distributed, stack, workers, address))
         queue, submitted, shipped = iter(tasks), distributed.as_completed(), _shipped(function)
         runs: dict[Any, int] = {}
+        ahead = max(_FEWEST_AHEAD, _AHEAD * sum(client.nthreads().values()))
 
-        def submit(count: int) -> None:
-            for task in islice(queue, count):
+        def submit() -> None:
+            for task in islice(queue, ahead - len(runs)):
                 future = client.submit(_evaluate_shipped, shipped, dict(task.arguments), pure=False)
                 runs[future] = task.run
                 submitted.add(future)
 
-        submit(max(_FEWEST_AHEAD, _AHEAD * sum(client.nthreads().values())))
+        submit()
         try:
             for future in submitted:
                 run = runs.pop(future)
@@ -83,8 +84,8 @@ def on_cluster(
                 error = future.exception()
                 arrays = None if error is not None else future.result()
                 future.release()
-                submit(1)
                 yield Outcome(run, arrays, "" if error is None else _told(error))
+                submit()  # what has arrived may be what other tasks waited for
         finally:
             with suppress(Exception):
                 client.cancel(list(runs))

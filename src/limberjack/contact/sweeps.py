@@ -30,10 +30,11 @@ from limberjack.spatial.vectors import cross, symmetric_times
 
 __all__ = [
     "APPROACH", "DEEP_RATE", "DEFERRED", "DEPENETRATION", "DEPENETRATION_MOST", "E", "ENOUGH", "FAR", "JN", "JT",
-    "KN", "LA", "LB", "MN", "MT", "MU", "N", "RA", "RB", "ROW", "S", "SEPARATION", "STEP_N", "STEP_T", "Sweeps",
-    "add_step_impulse", "add_step_impulses", "apply_impulse", "clamp_length", "from_com", "new_sweeps",
-    "overlap_bias", "prefetch_row", "relative_velocity", "set_contact_rows", "set_effective_masses", "set_links",
-    "shock_propagation", "sweep", "update_contacts", "warm_start",
+    "KN", "LA", "LB", "MN", "MT", "MU", "N", "RA", "RB", "ROW", "S", "SEPARATION", "STEP_N", "STEP_T", "STICK",
+    "Sweeps", "across", "add_step_impulse", "add_step_impulses", "apply_impulse", "clamp_length", "from_com",
+    "new_sweeps", "overlap_bias", "point_velocity", "prefetch_row", "project", "relative_velocity",
+    "set_contact_rows", "set_effective_masses", "set_links", "set_masses", "shock_propagation", "sweep",
+    "update_contacts", "warm_start",
 ]  # fmt: skip
 
 # Columns of a contact's row: normal, levers, K n, 1 / n.K n, 1 / k, friction, gap, impulses, the inverse of K
@@ -126,7 +127,7 @@ def prefetch_row(k, last, row):
 
 
 @inner
-def _point_velocity(u, i, x, y, z):
+def point_velocity(u, i, x, y, z):
     """Return the velocity of the point with lever (x, y, z) of body i."""
     o = 6 * i
     wx, wy, wz = u[o], u[o + 1], u[o + 2]
@@ -207,6 +208,39 @@ def update_contacts(
         row[k, RB], row[k, RB + 1], row[k, RB + 2] = row[k, LB] + dx, row[k, LB + 1] + dy, row[k, LB + 2] + dz
 
 
+@inner
+def across(nx, ny, nz):
+    """Return two unit vectors across n, and across each other."""
+    if abs(nx) > 0.6:
+        f = 1.0 / math.sqrt(nx * nx + nz * nz)
+        s = (-f * nz, 0.0, f * nx)
+    else:
+        f = 1.0 / math.sqrt(ny * ny + nz * nz)
+        s = (0.0, f * nz, -f * ny)
+    return s, cross(nx, ny, nz, s[0], s[1], s[2])
+
+
+@inner
+def set_masses(row, k, s, t, kn, ks, kt):
+    """Fill the effective masses of contact k from K n, K s and K t, with s and t across n."""
+    sx, sy, sz = s
+    tx, ty, tz = t
+    row[k, KN], row[k, KN + 1], row[k, KN + 2] = kn
+    row[k, MN] = 1.0 / (kn[0] * row[k, N] + kn[1] * row[k, N + 1] + kn[2] * row[k, N + 2])
+    ss, st = ks[0] * sx + ks[1] * sy + ks[2] * sz, ks[0] * tx + ks[1] * ty + ks[2] * tz
+    tt = kt[0] * tx + kt[1] * ty + kt[2] * tz
+    half = 0.5 * (ss - tt)
+    row[k, MT] = 1.0 / (0.5 * (ss + tt) + math.sqrt(half * half + st * st))
+    f = 1.0 / (ss * tt - st * st)
+    ss, tt, st = f * tt, f * ss, -f * st
+    row[k, STICK] = ss * sx * sx + tt * tx * tx + 2.0 * st * sx * tx
+    row[k, STICK + 1] = ss * sy * sy + tt * ty * ty + 2.0 * st * sy * ty
+    row[k, STICK + 2] = ss * sz * sz + tt * tz * tz + 2.0 * st * sz * tz
+    row[k, STICK + 3] = ss * sx * sy + tt * tx * ty + st * (sx * ty + sy * tx)
+    row[k, STICK + 4] = ss * sx * sz + tt * tx * tz + st * (sx * tz + sz * tx)
+    row[k, STICK + 5] = ss * sy * sz + tt * ty * tz + st * (sy * tz + sz * ty)
+
+
 @outlined
 def set_effective_masses(
     # in
@@ -217,31 +251,11 @@ def set_effective_masses(
     """Fill the effective masses of contacts first .. last - 1: K n, 1 / n.K n, 1 / k and the inverse of K across n."""
     for k in range(first, last):
         nx, ny, nz = row[k, N], row[k, N + 1], row[k, N + 2]
-        x, y, z = _pair_response(link, inverse, row, k, nx, ny, nz)
-        row[k, KN], row[k, KN + 1], row[k, KN + 2] = x, y, z
-        row[k, MN] = 1.0 / (x * nx + y * ny + z * nz)
-        # two directions across n
-        if abs(nx) > 0.6:
-            f = 1.0 / math.sqrt(nx * nx + nz * nz)
-            sx, sy, sz = -f * nz, 0.0, f * nx
-        else:
-            f = 1.0 / math.sqrt(ny * ny + nz * nz)
-            sx, sy, sz = 0.0, f * nz, -f * ny
-        tx, ty, tz = cross(nx, ny, nz, sx, sy, sz)
-        x, y, z = _pair_response(link, inverse, row, k, sx, sy, sz)
-        ss, st = x * sx + y * sy + z * sz, x * tx + y * ty + z * tz
-        x, y, z = _pair_response(link, inverse, row, k, tx, ty, tz)
-        tt = x * tx + y * ty + z * tz
-        half = 0.5 * (ss - tt)
-        row[k, MT] = 1.0 / (0.5 * (ss + tt) + math.sqrt(half * half + st * st))
-        f = 1.0 / (ss * tt - st * st)
-        ss, tt, st = f * tt, f * ss, -f * st
-        row[k, STICK] = ss * sx * sx + tt * tx * tx + 2.0 * st * sx * tx
-        row[k, STICK + 1] = ss * sy * sy + tt * ty * ty + 2.0 * st * sy * ty
-        row[k, STICK + 2] = ss * sz * sz + tt * tz * tz + 2.0 * st * sz * tz
-        row[k, STICK + 3] = ss * sx * sy + tt * tx * ty + st * (sx * ty + sy * tx)
-        row[k, STICK + 4] = ss * sx * sz + tt * tx * tz + st * (sx * tz + sz * tx)
-        row[k, STICK + 5] = ss * sy * sz + tt * ty * tz + st * (sy * tz + sz * ty)
+        kn = _pair_response(link, inverse, row, k, nx, ny, nz)
+        s, t = across(nx, ny, nz)
+        ks = _pair_response(link, inverse, row, k, s[0], s[1], s[2])
+        kt = _pair_response(link, inverse, row, k, t[0], t[1], t[2])
+        set_masses(row, k, s, t, kn, ks, kt)
 
 
 @outlined
@@ -274,9 +288,9 @@ def warm_start(
 def relative_velocity(link, row, k, u):
     """Return the velocity of a relative to b at contact k."""
     a, b = link[k, 0], link[k, 1]
-    x, y, z = _point_velocity(u, a, row[k, RA], row[k, RA + 1], row[k, RA + 2])
+    x, y, z = point_velocity(u, a, row[k, RA], row[k, RA + 1], row[k, RA + 2])
     if b >= 0:
-        bx, by, bz = _point_velocity(u, b, row[k, RB], row[k, RB + 1], row[k, RB + 2])
+        bx, by, bz = point_velocity(u, b, row[k, RB], row[k, RB + 1], row[k, RB + 2])
         x, y, z = x - bx, y - by, z - bz
     return x, y, z
 
@@ -298,7 +312,7 @@ def overlap_bias(s, h, rate, slow):
 
 
 @inner
-def _project(row, k, ux, uy, uz, kx, ky, kz, mn, h, rate, slow, scale, give):
+def project(row, k, ux, uy, uz, kx, ky, kz, mn, h, rate, slow, scale, give):
     """Do one projected Gauss-Seidel update of contact k at the velocity u; return the change of its impulse."""
     nx, ny, nz = row[k, N], row[k, N + 1], row[k, N + 2]
     un = ux * nx + uy * ny + uz * nz
@@ -345,7 +359,7 @@ def sweep(
             if rate == 0.0 and row[k, JN] == 0.0 and row[k, S] > 0.0:
                 continue
             ux, uy, uz = relative_velocity(link, row, k, u)
-            x, y, z = _project(
+            x, y, z = project(
                 row, k, ux, uy, uz, row[k, KN], row[k, KN + 1], row[k, KN + 2], row[k, MN], h, rate, slow, scale, give
             )
             if x != 0.0 or y != 0.0 or z != 0.0:
@@ -376,7 +390,7 @@ def _shock_level(begin, end, times, link, inverse, height, h, rate, row, u):
                 kx, ky, kz = kx + x, ky + y, kz + z
             mn = 1.0 / (kx * nx + ky * ny + kz * nz)
             ux, uy, uz = relative_velocity(link, row, k, u)
-            x, y, z = _project(row, k, ux, uy, uz, kx, ky, kz, mn, h, rate, DEPENETRATION, 1.0, 0.0)
+            x, y, z = project(row, k, ux, uy, uz, kx, ky, kz, mn, h, rate, DEPENETRATION, 1.0, 0.0)
             if moves_a:
                 apply_impulse(u, a, inverse, row[k, RA], row[k, RA + 1], row[k, RA + 2], x, y, z)
             if moves_b:

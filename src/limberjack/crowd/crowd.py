@@ -6,19 +6,20 @@ import os
 import time
 from collections.abc import Sequence
 from dataclasses import fields, replace
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike
 
-from limberjack.crowd.figures import Figures, grid, together
-from limberjack.crowd.frame_budget import FrameBudget
+from limberjack.crowd.figures import Figures, carry_over, grid, numbered, recognised, together
+from limberjack.crowd.frame_budget import FrameBudget, counted_joints, divide
 from limberjack.errors import StateError
 from limberjack.methods import Adaptive, Full, method_of
 from limberjack.methods.adaptive.options import View, number
 from limberjack.model.model import Model
 from limberjack.reduced.dynamics import array_of
-from limberjack.simulation.simulation import Simulation
+from limberjack.simulation.simulation import Simulation, resume
 from limberjack.simulation.snapshots import displace
 
 __all__ = ["Crowd"]
@@ -46,12 +47,16 @@ class Crowd:
         dt: time step [s].
         positions: (count, 3) where the origins of the figures' worlds are [m]; a grid when None.
         spacing: of that grid [m].
+        weights: (figures,) numbers >= 0: the budget is divided among the figures by them, none getting more joints
+            than it has; a figure of weight infinity gets all of its joints. None: it goes to the joints whose motion
+            matters most in all of the crowd.
         threads: on which figures that nothing ties together are stepped, with the same result; all cores when None.
         ignore: features to leave out, as for `Simulation`.
 
     Attributes:
-        sim: the simulation of all figures; bodies and joints of figure 0 have names that begin with "f000/".
-        figures: the models, names and slices of all figures.
+        sim: the simulation of all figures; bodies and joints of figure 0 have names that begin with "f000/". Another
+            one after figures have entered or left.
+        figures: the models, positions, names and slices of all figures.
     """
 
     def __init__(
@@ -67,27 +72,41 @@ class Crowd:
         dt: float = _DT,
         positions: Any = None,
         spacing: float = 2.0,
+        weights: ArrayLike | None = None,
         threads: int | None = None,
         ignore: Sequence[str] = (),
     ) -> None:
         models = _models(model, count)
         self.figures: Figures = together(models, _positions(positions, spacing, len(models)), "crowd")
-        whole = self.figures.model
+        self._entered = len(models)  # figures that there have been: the next one's number
         choices = {"budget": budget, "milliseconds": milliseconds, "budgets": budgets}
         given = [word for word, value in choices.items() if value is not None]
         if len(given) > 1:
             raise StateError(f"a crowd takes one of budget, milliseconds and budgets, got {' and '.join(given)}")
-        joints = whole.joint_count - len(whole.loop_names)
+        self._weights = None if weights is None else _weights(weights, len(models))
         self._pace = None
         if milliseconds is not None or budgets is not None:
             if milliseconds is not None:
                 number(milliseconds, "milliseconds")
-            self._pace = FrameBudget(milliseconds, joints, budgets)
+            self._pace = FrameBudget(milliseconds, self._joints, budgets)
             budget = self._pace.budget
-        chosen = _method(method, _budget(budget, joints, len(models)), camera, threads)
-        self.sim = Simulation(whole, chosen, dt, ignore=ignore)
-        self._whole_joints = joints
-        self._q0, self._qd0 = whole.q0, whole.qd0
+        if self._weights is not None and (budget is None or np.ndim(budget) > 0):
+            raise StateError("weights divide a budget of the whole crowd: give budget, milliseconds or budgets")
+        self._total: Any = None
+        chosen = _method(method, self._divided(budget), camera, threads)
+        self.sim = Simulation(self.figures.model, chosen, dt, ignore=ignore)
+
+    @property
+    def _joints(self) -> int:
+        whole = self.figures.model
+        return whole.joint_count - len(whole.loop_names)
+
+    def _divided(self, budget: Any) -> int | tuple[int, ...] | None:
+        """Return the budget as method `adaptive` takes it: divided by the weights, where there are any."""
+        self._total = _budget(budget, self._joints, len(self))
+        if self._weights is None or self._total is None:
+            return self._total
+        return divide(self._total, self._weights, np.array([counted_joints(one) for one in self.figures.models]))
 
     def __repr__(self) -> str:
         of = f'"{self.figures.models[0].name}"' if self.figures.alike else "several models"
@@ -164,18 +183,119 @@ class Crowd:
             return positions.reshape(len(self), -1, 3)
         return tuple(positions[at] for at in self.figures.bodies)
 
+    # Figures that enter and leave
+
+    def add(self, model: Model | Sequence[Model] | None = None, positions: Any = None, *, weight: float = 1.0) -> range:
+        """Let figures enter at their start; return their indices, which follow those of the figures there are.
+
+        The others go on from where they are with the velocities they have. Names are never used twice.
+
+        Args:
+            model: of the figure, or of each figure; that of the first one when None.
+            positions: (figures, 3) or (3,) where the origins of their worlds come to be [m]; the origin when None.
+            weight: of each, in a crowd with weights.
+        """
+        models = _models(self.figures.models[0] if model is None else model, None)
+        where = np.zeros((1, 3)) if positions is None else np.atleast_2d(np.asarray(positions, float))
+        if len(models) == 1:
+            models *= len(where)
+        where = _positions(where, 1.0, len(models))
+        weights = None if self._weights is None else _weights([weight] * len(models), len(models))
+        before = len(self)
+        self._change(np.arange(before), models, where, weights)
+        return range(before, before + len(models))
+
+    def remove(self, which: Any) -> None:
+        """Let figures leave: indices, or (figures,) booleans; those after them move up. One at least must stay."""
+        chosen = np.asarray(which)
+        if chosen.dtype == bool and chosen.shape == (len(self),):
+            chosen = np.flatnonzero(chosen)
+        chosen = np.atleast_1d(chosen)
+        whole = chosen.ndim == 1 and (chosen.dtype.kind in "iu" or chosen.size == 0)
+        if not whole or ((chosen < 0) | (chosen >= len(self))).any():
+            raise StateError(
+                f"remove takes indices from 0 to {len(self) - 1}, or one boolean per figure, got {which!r}"
+            )
+        kept = np.setdiff1d(np.arange(len(self)), chosen)
+        if not len(kept):
+            raise StateError("remove would leave no figure: one at least must stay")
+        if len(kept) < len(self):
+            self._change(kept, [], np.zeros((0, 3)), None)
+
+    def _change(self, kept: np.ndarray, models: list[Model], positions: np.ndarray, weights: np.ndarray | None) -> None:
+        """Go on with the figures `kept` and new ones: positions, velocities, forces, controls and drives stay."""
+        old, sim = self.figures, self.sim
+        if sim.grips:
+            raise StateError("figures enter and leave while nothing is held: release the grips first")
+        prefixes = [*(old.prefixes[i] for i in kept), *numbered(self._entered, len(models))]
+        new = together(
+            [*(old.models[i] for i in kept), *models],
+            np.concatenate([old.positions[kept], positions]),
+            "crowd",
+            prefixes,
+        )
+        self.figures, self._entered = new, self._entered + len(models)
+        if self._weights is not None:
+            self._weights = np.concatenate([self._weights[kept], [] if weights is None else weights])
+        budget: Any = self._total
+        if isinstance(budget, tuple):
+            budget = tuple(budget[i] for i in kept) + tuple(counted_joints(one) for one in models)
+        if self._pace is not None:
+            self._pace.joints = self._joints
+        method = sim.method
+        if "budget" in {item.name for item in fields(method)}:
+            method = replace(method, budget=self._divided(budget))
+        self.sim = Simulation(new.model, method, sim.dt, ignore=sim.ignored)
+        carry_over(old, new, kept, sim, self.sim)
+
+    def save(self, path: str | Path) -> Path:
+        """Write the crowd to a file that `Crowd.resume` continues from, bit for bit; return its path."""
+        return self.sim.save(path)
+
+    @classmethod
+    def resume(cls, path: str | Path, model: Model | Sequence[Model], *, milliseconds: float | None = None) -> Crowd:
+        """Return the crowd saved in a file, ready to go on bit for bit.
+
+        Args:
+            path: of the file.
+            model: the model, or models, that its figures are of.
+            milliseconds: as of the crowd; the budget goes on from the one that was saved.
+        """
+        out, out.sim = cls.__new__(cls), resume(path)
+        out.figures = recognised(out.sim.model, _models(model, None))
+        out._entered = 1 + max(int(prefix[1:-1]) for prefix in out.figures.prefixes)
+        out._weights, out._total, out._pace = None, getattr(out.sim.method, "budget", None), None
+        if milliseconds is not None:
+            number(milliseconds, "milliseconds")
+            out._pace = FrameBudget(milliseconds, out._joints, first=out._total)
+        return out
+
     # Budget
+
+    @property
+    def weights(self) -> np.ndarray | None:
+        """(figures,) by which the budget is divided: a copy; assign to set, None for one budget of all."""
+        return None if self._weights is None else self._weights.copy()
+
+    @weights.setter
+    def weights(self, value: ArrayLike | None) -> None:
+        if self._total is None or isinstance(self._total, tuple):
+            raise StateError("weights divide a budget of the whole crowd, and this one has none")
+        self._weights = None if value is None else _weights(value, len(self))
+        self.sim.tune(budget=self._divided(self._total))
 
     @property
     def budget(self) -> int | tuple[int, ...] | None:
         """How many joints are simulated at a time, of all or of each figure; None = all. Assign as at the start."""
-        return getattr(self.sim.method, "budget", None)
+        return self._total if self._weights is not None else getattr(self.sim.method, "budget", None)
 
     @budget.setter
     def budget(self, value: Any) -> None:
         if self._pace is not None:
             raise StateError("the budget of this crowd follows its milliseconds or its record")
-        self.sim.tune(budget=_budget(value, self._whole_joints, len(self)))
+        if self._weights is not None and np.ndim(value) > 0:
+            raise StateError("weights divide a budget of the whole crowd: give one number, or set weights to None")
+        self.sim.tune(budget=self._divided(value))
 
     @property
     def budgets(self) -> np.ndarray:
@@ -183,6 +303,11 @@ class Crowd:
         if self._pace is None:
             raise StateError("this crowd has no record of budgets: give milliseconds")
         return self._pace.record
+
+    @property
+    def paced(self) -> bool:
+        """Whether the budget follows the clock, so that results depend on the machine."""
+        return self._pace is not None and self._pace.milliseconds is not None
 
     @property
     def camera(self) -> View | None:
@@ -202,12 +327,14 @@ class Crowd:
         if self._pace is None:
             self.sim.step(n)
             return
+        self._take_budget(self._pace.expect(n))
         begin = time.perf_counter()
         self.sim.step(n)
-        before = self._pace.budget
-        budget = self._pace.next(time.perf_counter() - begin)
-        if budget != before:
-            self.sim.tune(budget=budget)
+        self._take_budget(self._pace.next(time.perf_counter() - begin))
+
+    def _take_budget(self, budget: int) -> None:
+        if budget != self._total:
+            self.sim.tune(budget=self._divided(budget))
 
     def reset(self, mask: Any = None, *, seed: int | None = None) -> None:
         """Set figures back to their start; joint forces and controls of theirs become 0. The clock goes on.
@@ -223,7 +350,7 @@ class Crowd:
         q, qd, tau, control = self.sim.q.copy(), self.sim.qd.copy(), self.sim.tau.copy(), self.sim.control.copy()
         for i in np.flatnonzero(chosen):
             at, v = self.figures.q[i], self.figures.v[i]
-            own_q, own_qd = self._q0[at].copy(), self._qd0[v].copy()
+            own_q, own_qd = self.sim.model.q0[at].copy(), self.sim.model.qd0[v].copy()
             if seed is not None:
                 displace(self.figures.models[i], np.random.default_rng((seed, int(i))), own_q, own_qd)
             q[at], qd[v], tau[v], control[self.figures.control[i]] = own_q, own_qd, 0.0, 0.0
@@ -280,6 +407,13 @@ def _positions(positions: Any, spacing: Any, count: int) -> np.ndarray:
     out = np.asarray(positions, float)
     if out.shape != (count, 3) or not np.isfinite(out).all():
         raise StateError(f"positions must be ({count}, 3) finite numbers, got an array of shape {out.shape}")
+    return out
+
+
+def _weights(weights: Any, count: int) -> np.ndarray:
+    out = np.asarray(weights, float)
+    if out.shape != (count,) or not (out >= 0.0).all():  # NaN is not, either
+        raise StateError(f"weights must be {count} numbers >= 0, one per figure, got {weights!r}")
     return out
 
 

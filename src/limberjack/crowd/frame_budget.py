@@ -1,4 +1,4 @@
-"""A budget that follows the clock: as many joints as a frame has time for."""
+"""Budgets of crowds: as many joints as a frame has time for, and their division among figures by weights."""
 
 from __future__ import annotations
 
@@ -8,8 +8,10 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from limberjack.errors import StateError
+from limberjack.model.joints import FREE
+from limberjack.model.model import Model
 
-__all__ = ["FrameBudget"]
+__all__ = ["FrameBudget", "counted_joints", "divide"]
 
 # A frame within this share of its time changes nothing: the clock itself is not better.
 _DEAD_BAND = 0.05
@@ -25,12 +27,15 @@ class FrameBudget:
         milliseconds: time of a frame [ms].
         joints: all there are.
         record: (frames, 2) frame and budget of each change, to be repeated instead of looking at the clock.
+        first: the budget to begin with; a tenth of the joints when None.
     """
 
-    def __init__(self, milliseconds: float | None, joints: int, record: ArrayLike | None = None) -> None:
-        self.milliseconds, self._joints = milliseconds, joints
-        self.budget, self.frame = max(1, round(_FIRST_SHARE * joints)), 0
-        self._changes = [(0, self.budget)]
+    def __init__(
+        self, milliseconds: float | None, joints: int, record: ArrayLike | None = None, first: int | None = None
+    ) -> None:
+        self.milliseconds, self.joints = milliseconds, joints
+        self.budget, self.frame = max(1, round(_FIRST_SHARE * joints)) if first is None else first, 0
+        self._changes, self._steps = [(0, self.budget)], 0
         self._repeated = None if record is None else _checked(record)
         if self._repeated:
             self.budget = self._repeated[0]
@@ -41,16 +46,28 @@ class FrameBudget:
         """(changes, 2) the frame and the budget of each change."""
         return np.array(self._changes, np.int64)
 
+    def expect(self, steps: int) -> int:
+        """Return the budget of the frame about to begin, of so many steps: three times the steps, a third of it."""
+        before, self._steps = self._steps, steps
+        if self.milliseconds is not None and before and steps > before:
+            self._set(max(1, self.budget * before // steps))
+        return self.budget
+
+    def _set(self, budget: int) -> None:
+        """Take a budget for the frame to come, and note it if it is another."""
+        if budget != self.budget:
+            self.budget = budget
+            if self._changes[-1][0] == self.frame:
+                self._changes.pop()
+            self._changes.append((self.frame, budget))
+
     def next(self, seconds: float) -> int:
         """Return the budget of the next frame after one that took `seconds`."""
         self.frame += 1
-        before = self.budget
         if self._repeated is not None:
-            self.budget = self._repeated.get(self.frame, before)
+            self._set(self._repeated.get(self.frame, self.budget))
         elif self.milliseconds is not None:
-            self.budget = self._chosen(1e-3 * self.milliseconds / max(seconds, 1e-9))
-        if self.budget != before:
-            self._changes.append((self.frame, self.budget))
+            self._set(self._chosen(1e-3 * self.milliseconds / max(seconds, 1e-9)))
         return self.budget
 
     def _chosen(self, room: float) -> int:
@@ -61,7 +78,36 @@ class FrameBudget:
         factor = room if room < 0.75 else room**_PART
         wanted = self.budget * min(max(factor, _FALL), _RISE)
         wanted = math.ceil(wanted) if factor > 1.0 else math.floor(wanted)
-        return min(max(wanted, 1), self._joints)
+        return min(max(wanted, 1), self.joints)
+
+
+def counted_joints(model: Model) -> int:
+    """Return how many joints of a figure a budget counts: those that move, but for free joints to the world."""
+    links = model.arrays.links
+    return int(((links.dof > 0) & (links.kind != FREE)).sum())
+
+
+def divide(budget: int, weights: np.ndarray, most: np.ndarray) -> tuple[int, ...]:
+    """Return a budget divided by weights, none of it lost as long as a figure with a weight can take it.
+
+    Args:
+        budget: joints to divide.
+        weights: (figures,) numbers >= 0; figures of weight infinity get all they can take first.
+        most: (figures,) joints that a figure can take.
+    """
+    out = np.zeros(len(most), np.int64)
+    for part in (np.isinf(weights), np.isfinite(weights) & (weights > 0.0)):
+        weight, left = np.where(part, np.where(np.isinf(weights), 1.0, weights), 0.0), budget - int(out.sum())
+        # figures that are full leave the rest to the others
+        while left > 0 and (open_ := (weight > 0.0) & (out < most)).any():
+            share = np.where(open_, weight, 0.0)
+            ends = np.floor(np.cumsum(share) / share.sum() * left + 0.5).astype(np.int64)
+            given = np.minimum(np.diff(ends, prepend=0), most - out)
+            if not given.any():
+                break
+            out += given
+            left = budget - int(out.sum())
+    return tuple(out.tolist())
 
 
 def _checked(record: ArrayLike) -> dict[int, int]:

@@ -1,4 +1,4 @@
-"""Reading and writing files: models (URDF, MJCF, native JSON), meshes, trajectories; readers and writers by suffix."""
+"""Reading and writing files: models, meshes, trajectories, saved simulations; readers and writers by suffix."""
 
 from __future__ import annotations
 
@@ -22,12 +22,12 @@ def load(
     package_paths: Sequence[str | Path] = (),
     collision: str = "hull",
 ) -> Model:
-    """Return the model in a file: .urdf, .xml/.mjcf or the native .json.
+    """Return the model in a file: .urdf, .xml/.mjcf, .glb/.gltf with physics, .bvh or the native .json.
 
     Args:
         path: the file.
         repair: repair invalid inertias and other defects of real files, with a `ModelWarning` each; False refuses them.
-        base: "fixed" or "free": joint of a URDF's root link to the world (MJCF and JSON are as written).
+        base: "fixed" or "free": joint of a URDF's root link to the world (other formats are as written).
         roots: further folders meshes and includes may come from; the file's own folder always may.
         package_paths: folders searched for `package://name/...`, before `ROS_PACKAGE_PATH` and the file's parents.
         collision: of URDF and MJCF; "hull": meshes collide as their convex hulls, of at most 128 vertices; "exact": as
@@ -46,7 +46,13 @@ def load(
 
 
 def save(model: Model, path: str | Path) -> Path:
-    """Write `model` to `path` (native .json, lossless) and return the path."""
+    """Write `model` and return the path.
+
+    Args:
+        model: the model.
+        path: .json (native, lossless), .xml/.mjcf, .urdf, or .glb/.gltf with physics. What a format has no place for is
+            named in a `ModelWarning`; what would change the mechanism is refused.
+    """
     path = Path(path)
     _registry.lookup("model writer", path)(model, path)
     return path

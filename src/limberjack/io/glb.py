@@ -6,8 +6,10 @@ neighbouring frames have the same sign, so that interpolation takes the short wa
 
 from __future__ import annotations
 
+import base64
 import json
 import struct
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -23,11 +25,15 @@ from limberjack.viewer.drawing import Drawing, string_poses
 from limberjack.viewer.film import require_frames
 from limberjack.viewer.geometry import Geometry
 
-__all__ = ["write"]
+__all__ = ["SQUARE", "Document", "continuous", "ground_squares", "write", "xyzw"]
 
 _FLOAT, _SHORT, _INT = 5126, 5123, 5125
 _VERTICES, _INDICES = 34962, 34963
 _HALF = 0.7071067811865476
+SQUARE = Geometry(
+    np.array([[-1.0, -1, 0], [1, -1, 0], [1, 1, 0], [-1, 1, 0]]), np.tile([0.0, 0, 1], (4, 1)),
+    np.array([[0, 1, 2], [0, 2, 3]]),
+)  # fmt: skip
 
 
 def write(trajectory: Trajectory, path: str | Path, *, progress: bool = False) -> None:
@@ -41,7 +47,7 @@ def write(trajectory: Trajectory, path: str | Path, *, progress: bool = False) -
     require_frames(trajectory)
     drawing = Drawing(trajectory.model)
     with Bar(progress, trajectory.model.body_count, f"writing {Path(path).name}") as tick:
-        file = _File(drawing, trajectory)
+        file = Document(drawing, trajectory)
         file.add_bodies(tick)
         file.add_strings()
         file.add_ground()
@@ -55,7 +61,17 @@ def continuous(rotations: np.ndarray) -> np.ndarray:
     return np.concatenate([rotations[:1], rotations[1:] * signs[..., None]])
 
 
-class _File:
+def ground_squares(drawing: Drawing, trajectory: Trajectory) -> Iterator[tuple[tuple[Any, Any], float, Any]]:
+    """Yield, per endless plane, where a square that shows it is (quaternion, position), its half width and colour."""
+    for ground in drawing.grounds:
+        box = bounds(drawing, trajectory.positions[:1], trajectory.rotations[:1])
+        middle, half = box.mean(axis=0), 5.0 * float((box[1] - box[0]).max())
+        foot = middle - ((middle - ground.point) @ ground.normal) * ground.normal
+        turn = quaternion_from_matrix(turn_z_to(ground.normal))
+        yield (turn, foot), half, tuple(np.round(ground.color, 4).tolist())
+
+
+class Document:
     """A glTF document under construction, and its binary part."""
 
     def __init__(self, drawing: Drawing, trajectory: Trajectory) -> None:
@@ -66,12 +82,13 @@ class _File:
         self._accessors: list[dict[str, Any]] = []
         self._meshes: list[dict[str, Any]] = []
         self._materials: list[dict[str, Any]] = []
-        self._nodes: list[dict[str, Any]] = [
+        self.nodes: list[dict[str, Any]] = [
             {"name": trajectory.model.name, "rotation": [-_HALF, 0.0, 0.0, _HALF], "children": []}
         ]
         self._samplers: list[dict[str, Any]] = []
         self._channels: list[dict[str, Any]] = []
         self._known: dict[Any, int] = {}
+        self.extensions: dict[str, Any] = {}
         self._surfaces: dict[Any, dict[str, Any]] = {}
         self._moves = len(trajectory) > 1 and trajectory.times[-1] > trajectory.times[0]
         if self._moves:
@@ -130,10 +147,11 @@ class _File:
             self._materials.append({"pbrMetallicRoughness": surface})
         return self._known[name]
 
-    def _node(self, node: dict[str, Any], parent: int = 0) -> int:
-        self._nodes.append(node)
-        self._nodes[parent].setdefault("children", []).append(len(self._nodes) - 1)
-        return len(self._nodes) - 1
+    def node(self, node: dict[str, Any], parent: int = 0) -> int:
+        """Add a node under `parent` and return its index."""
+        self.nodes.append(node)
+        self.nodes[parent].setdefault("children", []).append(len(self.nodes) - 1)
+        return len(self.nodes) - 1
 
     def _animate(self, node: int, what: str, values: np.ndarray) -> None:
         """Animate a property of a node by `values`, one row per frame; a constant property is stored once."""
@@ -143,8 +161,9 @@ class _File:
             self._samplers.append({"input": self._times, "output": output, "interpolation": "LINEAR"})
             self._channels.append({"sampler": len(self._samplers) - 1, "target": {"node": node, "path": what}})
 
-    def add_bodies(self, tick: Any) -> None:
-        """Add a node for every body, with its parts, and its motion."""
+    def add_bodies(self, tick: Any) -> dict[str, int]:
+        """Add a node for every body, with its parts, and its motion; return the nodes by name."""
+        out: dict[str, int] = {}
         model, parts = self._drawing.model, self._drawing.parts
         positions, rotations = self._trajectory.positions, continuous(self._trajectory.rotations)
         order = np.argsort(parts.body, kind="stable")
@@ -152,13 +171,15 @@ class _File:
         for k in order[: starts[1]]:
             self._add_part(k, 0)
         for i, name in enumerate(model.body_names):
-            position, turn = positions[:, i], _xyzw(rotations[:, i])
-            node = self._node({"name": name, "translation": _short(position[0]), "rotation": _unit(turn[0])})
+            position, turn = positions[:, i], xyzw(rotations[:, i])
+            node = self.node({"name": name, "translation": _short(position[0]), "rotation": _unit(turn[0])})
+            out[name] = node
             self._animate(node, "translation", position)
             self._animate(node, "rotation", turn)
             for k in order[starts[i + 1] : starts[i + 2]]:
                 self._add_part(k, node)
             tick(1)
+        return out
 
     def _add_part(self, k: int, parent: int) -> None:
         parts = self._drawing.parts
@@ -168,10 +189,10 @@ class _File:
         if parts.position[k].any():
             node["translation"] = _short(parts.position[k])
         if parts.rotation[k, 1:].any():
-            node["rotation"] = _unit(_xyzw(parts.rotation[k]))
+            node["rotation"] = _unit(xyzw(parts.rotation[k]))
         if (parts.scale[k] != 1.0).any():
             node["scale"] = _short(parts.scale[k])
-        self._node(node, parent)
+        self.node(node, parent)
 
     def add_strings(self) -> None:
         """Add springs, ropes and rods as thin cylinders that stretch."""
@@ -186,8 +207,8 @@ class _File:
         for k in range(len(drawing.strings.a)):
             width = np.full(len(t), drawing.string_width)
             scale = np.stack([width, width, np.maximum(lengths[:, k], 1e-9)], axis=1)
-            turn = _xyzw(turns[:, k])
-            node = self._node(
+            turn = xyzw(turns[:, k])
+            node = self.node(
                 {
                     "mesh": mesh,
                     "name": f"string {k}",
@@ -201,36 +222,54 @@ class _File:
 
     def add_ground(self) -> None:
         """Add endless planes as squares ten times as wide as the motion."""
-        t = self._trajectory
-        for ground in self._drawing.grounds:
-            box = bounds(self._drawing, t.positions[:1], t.rotations[:1])
-            middle, half = box.mean(axis=0), 5.0 * float((box[1] - box[0]).max())
-            foot = middle - ((middle - ground.point) @ ground.normal) * ground.normal
-            corners = np.array([[-1.0, -1, 0], [1, -1, 0], [1, 1, 0], [-1, 1, 0]])
-            square = Geometry(corners, np.tile([0.0, 0, 1], (4, 1)), np.array([[0, 1, 2], [0, 2, 3]]))
-            turn = quaternion_from_matrix(turn_z_to(ground.normal))
-            self._node(
+        for (turn, foot), half, color in ground_squares(self._drawing, self._trajectory):
+            self.node(
                 {
-                    "mesh": self._mesh("square", square, tuple(np.round(ground.color, 4).tolist())),
+                    "mesh": self._mesh("square", SQUARE, color),
                     "name": "ground",
                     "translation": _short(foot),
-                    "rotation": _unit(_xyzw(turn)),
+                    "rotation": _unit(xyzw(turn)),
                     "scale": [half, half, 1.0],
                 }  # fmt: skip
             )
 
+    def bare_mesh(self, vertices: np.ndarray, faces: np.ndarray) -> int:
+        """Add a mesh of positions alone and return its index."""
+        points = self._accessor(vertices.astype(np.float32), "VEC3", bounded=True, target=_VERTICES)
+        indices = self._accessor(faces.astype(np.uint32).ravel(), "SCALAR", target=_INDICES)
+        self._meshes.append({"primitives": [{"attributes": {"POSITION": points}, "indices": indices}]})
+        return len(self._meshes) - 1
+
     def bytes(self) -> bytes:
-        """Return the whole file."""
+        """Return the whole file, as .glb."""
+        text = json.dumps(self.content(), separators=(",", ":")).encode()
+        text += b" " * (-len(text) % 4)
+        blocks = [struct.pack("<II", len(text), 0x4E4F534A), text]
+        if self._length:
+            blocks += [struct.pack("<II", self._length, 0x004E4942), *self._parts]
+        total = 12 + sum(map(len, blocks))
+        return b"".join([struct.pack("<III", 0x46546C67, 2, total), *blocks])
+
+    def text(self) -> bytes:
+        """Return the whole file as .gltf, its numbers in base64."""
+        content = self.content()
+        if self._length:
+            packed = base64.b64encode(b"".join(self._parts)).decode()
+            content["buffers"][0]["uri"] = f"data:application/octet-stream;base64,{packed}"
+        return json.dumps(content, indent=1).encode()
+
+    def content(self) -> dict[str, Any]:
+        """Return the document without its binary part."""
         from limberjack import __version__
 
         document: dict[str, Any] = {
             "asset": {"version": "2.0", "generator": f"Limberjack {__version__}"},
             "scene": 0,
             "scenes": [{"nodes": [0]}],
-            "nodes": self._nodes,
+            "nodes": self.nodes,
         }
-        if not self._nodes[0]["children"]:
-            del self._nodes[0]["children"]
+        if not self.nodes[0]["children"]:
+            del self.nodes[0]["children"]
         optional = {
             "meshes": self._meshes, "materials": self._materials, "accessors": self._accessors,
             "bufferViews": self._views,
@@ -240,16 +279,13 @@ class _File:
             document["animations"] = [{"name": "motion", "samplers": self._samplers, "channels": self._channels}]
         if self._length:
             document["buffers"] = [{"byteLength": self._length}]
-        text = json.dumps(document, separators=(",", ":")).encode()
-        text += b" " * (-len(text) % 4)
-        blocks = [struct.pack("<II", len(text), 0x4E4F534A), text]
-        if self._length:
-            blocks += [struct.pack("<II", self._length, 0x004E4942), *self._parts]
-        total = 12 + sum(map(len, blocks))
-        return b"".join([struct.pack("<III", 0x46546C67, 2, total), *blocks])
+        if self.extensions:
+            document |= {"extensionsUsed": sorted(self.extensions), "extensions": self.extensions}
+        return document
 
 
-def _xyzw(quaternion: np.ndarray) -> np.ndarray:
+def xyzw(quaternion: np.ndarray) -> np.ndarray:
+    """Return quaternions (w, x, y, z) in glTF's order."""
     return np.roll(quaternion, -1, axis=-1)
 
 

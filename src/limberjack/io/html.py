@@ -11,6 +11,7 @@ import html
 import json
 import math
 import zlib
+from collections.abc import Mapping, Sequence
 from importlib import resources
 from pathlib import Path
 from typing import Any
@@ -23,7 +24,8 @@ from limberjack.simulation.recorder import Bar
 from limberjack.simulation.trajectory import Trajectory
 from limberjack.spatial.frames import turn_z_to
 from limberjack.viewer import geometry
-from limberjack.viewer.drawing import PALETTE, Drawing
+from limberjack.viewer.colors import cluster_table
+from limberjack.viewer.drawing import Drawing
 from limberjack.viewer.film import Shot, chosen_shot, require_frames
 
 __all__ = ["write"]
@@ -32,6 +34,7 @@ __all__ = ["write"]
 _FINE = 1e-4
 _ASPECT = 1.6
 _BAR = 1.15
+_PALE = (0.72, 0.74, 0.76)
 
 
 def write(
@@ -42,6 +45,9 @@ def write(
     follow: bool | None = None,
     title: str | None = None,
     clusters: Any = None,
+    plots: Mapping[str, Any] | None = None,
+    label: str = "",
+    beside: Sequence[tuple[str, Trajectory, Mapping[str, Any]]] = (),
     progress: bool = False,
 ) -> None:
     """Write a page that plays the motion in any browser, without a network.
@@ -53,17 +59,34 @@ def write(
         follow: move the camera along; None = where no camera is given and the motion leads far away.
         title: of the page; None = the model's name.
         clusters: (frames, bodies) number of the rigid cluster of each body, which then determines its colour.
+        plots: numbers over time by name, (frames,) each: drawn as lines; NaN leaves a gap.
+        label: of this motion, where others are shown beside it.
+        beside: label, motion, and {"clusters": ..., "plots": ...} of each other motion that is shown side by side with
+            this one, at the same times and from the same camera.
         progress: show a progress bar.
     """
-    require_frames(trajectory)
+    motions = [(label, trajectory, {"clusters": clusters, "plots": plots}), *beside]
+    for _, motion, _ in motions:
+        require_frames(motion)
     name = trajectory.model.name if title is None else str(title)
     with Bar(progress, 4, f"writing {Path(path).name}") as tick:
-        drawing = Drawing(trajectory.model)
+        drawings: dict[int, Drawing] = {}
+        for _, motion, _ in motions:
+            if id(motion.model) not in drawings:
+                drawings[id(motion.model)] = Drawing(motion.model, glass=False)
+        drawing = drawings[id(trajectory.model)]
         shot = chosen_shot(drawing, trajectory, camera, follow, _ASPECT)
         tick(1)
-        data = {"name": name, **_motion(trajectory, drawing.size), **_clusters(trajectory, clusters)}
+        order = list(drawings)
+        runs = [
+            {"label": word, "shapes": order.index(id(motion.model)), **_motion(motion, drawing.size)}
+            | _clusters(motion, extras.get("clusters")) | _plots(motion, extras.get("plots"))
+            for word, motion, extras in motions
+        ]  # fmt: skip
         tick(1)
-        data |= _shapes(drawing) | _stage(drawing, shot, camera is not None)
+        palette = [*cluster_table().tolist(), list(_PALE)]
+        data = {"name": name, "runs": runs, "shapes": [_shapes(d) for d in drawings.values()], "palette": palette}
+        data |= _stage(drawing, shot, camera is not None)
         # a name such as </script> must not end the script it stands in
         text = json.dumps(data, separators=(",", ":"), allow_nan=False).replace("<", "\\u003c")
         page = resources.files("limberjack.io").joinpath("player.html").read_text("utf-8")
@@ -110,7 +133,19 @@ def _clusters(trajectory: Trajectory, clusters: Any) -> dict[str, Any]:
     table, wanted = np.asarray(clusters), (len(trajectory), trajectory.model.body_count)
     if table.shape != wanted:
         raise ModelError(f"clusters: shape {table.shape}, not (frames, bodies) = {wanted}")
-    return {"clusters": _planes((table % len(PALETTE)).astype("<i2"))}
+    colors = len(cluster_table())
+    # as in the viewer; what is fixed to the world has the last colour
+    return {"clusters": _planes(np.where(table >= 0, table.astype(np.int64) * 7 % colors, colors).astype("<i2"))}
+
+
+def _plots(trajectory: Trajectory, plots: Mapping[str, Any] | None) -> dict[str, Any]:
+    found = {}
+    for name, values in (plots or {}).items():
+        numbers = np.asarray(values, float)
+        if numbers.shape != (len(trajectory),):
+            raise ModelError(f'plot "{name}": shape {numbers.shape}, not (frames,) = ({len(trajectory)},)')
+        found[name] = [float(f"{x:.6g}") if math.isfinite(x) else None for x in numbers]
+    return {"plots": found} if found else {}
 
 
 def _shapes(drawing: Drawing) -> dict[str, Any]:
@@ -142,7 +177,6 @@ def _shapes(drawing: Drawing) -> dict[str, Any]:
         "string_numbers": _packed(ends.astype("<f4")),
         "string_width": drawing.string_width,
         "string_color": drawing.string_color,
-        "palette": PALETTE,
     }
 
 
@@ -152,8 +186,12 @@ def _stage(drawing: Drawing, shot: Shot, given: bool) -> dict[str, Any]:
         eye = eye._replace(position=eye.target + _BAR * (eye.position - eye.target))
     stage: dict[str, Any] = {
         "eye": eye.position.tolist(), "target": eye.target.tolist(), "angle": eye.angle,
-        "follow": bool(shot.shift.any()), "ground": None,
+        "follow": bool(shot.shift.any()), "ground": None, "aspect": _ASPECT, "spread": [_ASPECT, 1.0],
     }  # fmt: skip
+    if shot.box is not None:  # how wide and how high the motion is as seen, for pictures of another shape
+        right, up, _ = shot.eye.axes()
+        half = 0.5 * (shot.box[1] - shot.box[0])
+        stage["spread"] = [float(np.abs(right) @ half), float(np.abs(up) @ half)]
     for ground in drawing.grounds[:1]:
         distance = float(np.linalg.norm(eye.position - eye.target))
         foot = eye.target - ((eye.target - ground.point) @ ground.normal) * ground.normal

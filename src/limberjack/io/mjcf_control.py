@@ -7,15 +7,18 @@ from typing import Any
 from limberjack.io.mjcf_parts import BALL, FREE, Parts, free_name
 from limberjack.model.builder import Builder
 
-__all__ = ["add_control", "joint_additions"]
+__all__ = ["SENSOR_KINDS", "add_control", "joint_additions"]
 
 # MuJoCo's codes, which its binary interface fixes.
 _AT_JOINT, _AT_JOINT_IN_PARENT, _AT_TENDON, _AT_SITE = 0, 1, 3, 4
 _FIXED_GAIN, _AFFINE_GAIN, _NO_BIAS, _AFFINE_BIAS = 0, 1, 0, 1
 _NO_DYNAMICS, _FILTER, _EXACT_FILTER = 0, 2, 3
 _WRAP_JOINT, _WRAP_SITE = 1, 3
+_LEFT_OUT = {2: "muscles", 3: "motors with currents", 4: "rotations", 5: "controllers", 6: "gains of users"}
+_LEFT_AT = {2: "slider-cranks", 5: "adhesion of bodies"}
 _SENSORS = {
-    0: "touch", 1: "accelerometer", 2: "velocimeter", 3: "gyro", 4: "force", 5: "torque", 9: "joint_position",
+    0: "touch", 1: "accelerometer", 2: "velocimeter", 3: "gyro", 4: "force", 5: "torque", 7: "rangefinder",
+    9: "joint_position",
     10: "joint_velocity", 11: "tendon_position", 12: "tendon_velocity", 13: "actuator_position",
     14: "actuator_velocity", 15: "actuator_force", 16: "joint_actuator_force", 18: "ball_quaternion",
     19: "ball_velocity", 26: "frame_position", 27: "frame_quaternion", 28: "frame_x_axis", 29: "frame_y_axis",
@@ -23,6 +26,7 @@ _SENSORS = {
     34: "frame_angular_acceleration", 35: "subtree_com", 36: "subtree_linear_velocity",
     37: "subtree_angular_momentum", 43: "potential_energy", 44: "kinetic_energy", 45: "clock",
 }  # fmt: skip
+SENSOR_KINDS = frozenset(_SENSORS.values())
 _OBJECTS = {1: "com", 2: "body", 3: "joint", 5: "shape", 6: "point", 18: "tendon", 19: "actuator"}
 _ELLIPSOIDS, _BOX = (2, 4), 6
 
@@ -142,7 +146,8 @@ def _add_actuators(builder: Builder, parts: Parts, points: list[str]) -> dict[in
         options = _law(parts, a)
         where = None if options is None else _transmission(parts, a, points, options["bias"])
         if options is None or where is None:
-            parts.note("actuators are left out, and have no entry in sim.control", shown)
+            which = _LEFT_OUT.get(int(m.actuator_gaintype[a]), _LEFT_AT.get(int(m.actuator_trntype[a]), "their kind"))
+            parts.note(f"actuators are left out ({which}), and have no entry in sim.control", shown)
             continue
         name = parts.text(m.name_actuatoradr[a]) or free_name(f"actuator{a}", taken)
         builder.add_actuator(name, kind="general", **options, **where)
@@ -210,7 +215,7 @@ def _add_sensors(builder: Builder, parts: Parts, names: dict[str, dict[int, str]
         shown, kind = parts.named("sensor", s), _SENSORS.get(int(m.sensor_type[s]), "")
         found = _sensor(parts, s, kind, names) if kind else None
         if found is None:
-            parts.note("sensors are left out", shown)
+            parts.note("sensors are left out, and have no value in sim.sensors", shown)
             continue
         name = parts.text(m.name_sensoradr[s]) or free_name(f"sensor{s}", taken)
         builder.add_sensor(name, kind, cutoff=max(0.0, float(m.sensor_cutoff[s])), **found)
@@ -230,6 +235,8 @@ def _sensor(parts: Parts, s: int, kind: str, names: dict[str, dict[int, str]]) -
     if on == "joint" and int(m.jnt_type[i]) in (FREE, BALL) and not kind.startswith("ball"):
         return None
     if on == "joint" and parts.joints[i][1] in ("point_on_line", "point_on_plane"):
+        return None
+    if kind == "rangefinder" and not (on == "point" and int(m.sensor_dim[s]) == 1):
         return None
     out: dict[str, Any] = {"of": of, "on": on}
     if int(m.sensor_refid[s]) >= 0:

@@ -40,7 +40,7 @@ def add_shapes(builder: Builder, parts: Parts, collision: str) -> dict[int, str]
             "position": m.geom_pos[g],
             "rotation": m.geom_quat[g],
             "friction": float(friction[g]),
-            "color": _color(m, g),
+            "color": _color(m, g, bool(solid[g])),
             "collide": bool(solid[g]),
             "group": groups.get(g, 0),
             "name": parts.text(m.name_geomadr[g]) or None,
@@ -50,9 +50,11 @@ def add_shapes(builder: Builder, parts: Parts, collision: str) -> dict[int, str]
         if name is not None:
             out[g] = name
         if solid[g] and m.geom_condim[g] > 3:
-            parts.note("torsional and rolling friction are left out, geoms", parts.named("geom", g))
+            parts.note(
+                "torsional and rolling friction are left out: bodies spin and roll on, geoms", parts.named("geom", g)
+            )
         if m.geom_adhesion[g]:
-            parts.note("adhesion is left out, geoms", parts.named("geom", g))
+            parts.note("adhesion is left out: nothing holds on to these geoms", parts.named("geom", g))
         if m.geom_surfacevel[g].any():
             parts.note("surface velocities are left out, geoms", parts.named("geom", g))
         if solid[g] and m.geom_margin[g] > 0.0:
@@ -122,7 +124,10 @@ def _add_shape(
     return None
 
 
-def _color(m: Any, g: int) -> np.ndarray:
+def _color(m: Any, g: int, solid: bool) -> np.ndarray | None:
+    """Return the colour of a geom; None for what collides in a group that MuJoCo does not show at first, 3 and up."""
+    if solid and m.geom_group[g] >= 3:
+        return None
     rgba = m.geom_rgba[g]
     if m.geom_matid[g] >= 0 and np.allclose(rgba, _GREY):
         rgba = m.mat_rgba[m.geom_matid[g]]

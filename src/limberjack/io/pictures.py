@@ -56,7 +56,7 @@ def write_png(
         if isinstance(time, bool) or not isinstance(time, (int, float)) or not np.isfinite(time):
             raise StateError(f"time must be a finite number of seconds, got {time!r}")
         k = int(np.argmin(np.abs(trajectory.times - time)))
-    drawing = Drawing(trajectory.model)
+    drawing = Drawing(trajectory.model, glass=False)
     eye = chosen_shot(drawing, trajectory, camera, follow, width / height).at(k)
     painter = Painter(drawing, width, height, smooth)
     atomic_write(path, png(painter.paint(trajectory.positions[k], trajectory.rotations[k], eye)))

@@ -1,7 +1,8 @@
-"""Trajectory files: .npz with all data and the model, and .csv for other programs.
+"""Trajectory files: .npz and .parquet with all data and the model, and .csv for other programs.
 
 The .npz (see `npz.py`) holds `format` and `model` (UTF-8 bytes; the model in the native JSON format), `version`,
-`times`, `q`, `qd`. It is not compressed, so its arrays can be mapped into memory.
+`times`, `q`, `qd`. It is not compressed, so its arrays can be mapped into memory. A .parquet file has the columns of
+the .csv and the model in its metadata; it needs pyarrow (extra `parquet`).
 """
 
 from __future__ import annotations
@@ -12,13 +13,18 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import BinaryIO
 
-from limberjack.errors import FileError, LimberjackError
+import numpy as np
+
+from limberjack.errors import FileError, LimberjackError, require
 from limberjack.io import native, npz
 from limberjack.io.files import atomic_write
+from limberjack.io.xml import read_bytes
 from limberjack.model.model import Model
 from limberjack.simulation.trajectory import Trajectory
 
-__all__ = ["FORMAT", "LAYOUT", "VERSION", "read_npz", "write_csv", "write_npz"]
+__all__ = [
+    "FORMAT", "LAYOUT", "VERSION", "read_csv", "read_npz", "read_parquet", "write_csv", "write_npz", "write_parquet",
+]  # fmt: skip
 
 FORMAT = "limberjack-trajectory"
 VERSION = 1
@@ -65,6 +71,76 @@ def write_csv(trajectory: Trajectory, path: str | Path) -> None:
         text.detach()
 
     atomic_write(path, write)
+
+
+def read_csv(path: str | Path, model: Model | None = None) -> Trajectory:
+    """Return the trajectory of `model` in a .csv file; columns are found by their names, others are left out."""
+    path = Path(path)
+    if model is None:
+        raise FileError(path, "a table holds no model: give the model that moved, Trajectory.load(path, model)")
+    lines = csv.reader(io.StringIO(read_bytes(path).decode("utf-8-sig", "replace"), newline=""))
+    names = next(lines, [])
+    wanted = ["time", *_columns(model)]
+    _check_columns(path, names, wanted)
+    order = [names.index(name) for name in wanted]
+    rows: list[list[float]] = []
+    for row in lines:
+        if not row:
+            continue
+        try:
+            rows.append([float(row[k]) for k in order])
+        except (ValueError, IndexError):
+            raise FileError(path, "a row has a cell that is no number, or too few cells", lines.line_num) from None
+    return _from_table(path, model, np.array(rows).reshape(-1, len(wanted)))
+
+
+def write_parquet(trajectory: Trajectory, path: str | Path) -> None:
+    """Write the columns of the .csv as Parquet, the model in the metadata."""
+    arrow, parquet = require("pyarrow", extra="parquet"), require("pyarrow.parquet", extra="parquet")
+    numbers = np.hstack([trajectory.times[:, None], trajectory.q, trajectory.qd])
+    names = ["time", *_columns(trajectory.model)]
+    table = arrow.table({name: np.ascontiguousarray(numbers[:, k]) for k, name in enumerate(names)})
+    kept = {"format": FORMAT, "version": str(VERSION), "model": native.dumps(trajectory.model)}
+    table = table.replace_schema_metadata({**(table.schema.metadata or {}), **kept})
+
+    def write(file: BinaryIO) -> None:
+        parquet.write_table(table, file)
+
+    atomic_write(path, write)
+
+
+def read_parquet(path: str | Path, model: Model | None = None) -> Trajectory:
+    """Return the trajectory in a Parquet file; `model` stands for the one in its metadata where that has none."""
+    path = Path(path)
+    parquet = require("pyarrow.parquet", extra="parquet")
+    data = read_bytes(path, LAYOUT.largest)
+    try:
+        table = parquet.read_table(io.BytesIO(data))
+    except (OSError, ValueError) as error:  # what pyarrow raises derives from these
+        raise FileError(path, f"is no Parquet file: {error}") from error
+    kept = (table.schema.metadata or {}).get(b"model")
+    if model is None:
+        if kept is None:
+            raise FileError(path, "holds no model: give the model that moved, Trajectory.load(path, model)")
+        model = native.loads(kept, path)
+    wanted = ["time", *_columns(model)]
+    _check_columns(path, table.column_names, wanted)
+    return _from_table(path, model, np.stack([table.column(name).to_numpy() for name in wanted], axis=1))
+
+
+def _check_columns(path: Path, names: list[str], wanted: list[str]) -> None:
+    missing = [name for name in wanted if name not in names]
+    if missing:
+        shown = ", ".join(missing[:3]) + (f" and {len(missing) - 3} more" if len(missing) > 3 else "")
+        raise FileError(path, f"has no column {shown}; it has {', '.join(names[:12]) or 'none'}", 1)
+
+
+def _from_table(path: Path, model: Model, numbers: np.ndarray) -> Trajectory:
+    """Return the trajectory in rows of time, q and qd."""
+    try:
+        return Trajectory(model, numbers[:, 0], numbers[:, 1 : 1 + model.nq], numbers[:, 1 + model.nq :])
+    except LimberjackError as error:
+        raise FileError(path, str(error)) from error
 
 
 def _columns(model: Model) -> Iterator[str]:

@@ -50,6 +50,8 @@ __all__ = [
     "auxiliary_matrix",
     "auxiliary_rhs",
     "empty_responses",
+    "invert_body_6",
+    "invert_rows_6",
     "new_responses",
     "respond",
     "trace",
@@ -300,15 +302,20 @@ def _invert_node(tree, n, work, responses):
     g = p + dim * (dim + 1) // 2
     up = responses.inverse_start[tree.parent[n]] if up_dim > 0 else 0
     if form == BODY_6:
-        _invert_body_6(p, up_dim, up, at, work, K)
+        invert_body_6(p, up_dim, up, at, work, K)
         return
     if form == CONSTRAINT_6:
         _couple_6(dim, g, up, at, work, K)
     else:
         _couple(form <= BODY, dim, up_dim, g, up, at, work, responses.scratch, K)
+    _finish_node(1.0 if form <= BODY else -1.0, dim, p, at, work, K)
+
+
+@inner
+def _finish_node(sign, dim, p, at, work, K):
+    """Replace E = G K_parent G^T at `at` by U^-T (E +- d^-1) U^-1."""
     for i in range(dim):
-        own = work[p + i * (i + 3) // 2]
-        K[at + i * (dim + 1)] += own if form <= BODY else -own
+        K[at + i * (dim + 1)] += sign * work[p + i * (i + 3) // 2]
     # U^-T E U^-1: rows by U^-T, transposed, rows by U^-T again.
     for side in range(2):
         for i in range(dim):
@@ -318,6 +325,17 @@ def _invert_node(tree, n, work, responses):
                 for j in range(i):
                     a, b = at + i * dim + j, at + j * dim + i
                     K[a], K[b] = K[b], K[a]
+
+
+@inner
+def invert_rows_6(dim, p, up, at, work, K):
+    """Fill K of a constraint below a body of dimension 6 whose own starts at `up`, or below none where `up` is -1."""
+    if up >= 0:
+        _couple_6(dim, p + dim * (dim + 1) // 2, up, at, work, K)
+    else:
+        for i in range(dim * dim):
+            K[at + i] = 0.0
+    _finish_node(-1.0, dim, p, at, work, K)
 
 
 @inner
@@ -351,7 +369,7 @@ def _couple_6(rows, g, up, at, work, K):
 
 
 @inner
-def _invert_body_6(p, rows, up, at, work, K):
+def invert_body_6(p, rows, up, at, work, K):
     """Fill K of a body of dimension 6 below a constraint of so many rows, or none."""
     f, g = lower_6(work, p), p + 21
     zero = (0.0, 0.0, 0.0, 0.0, 0.0, 0.0)

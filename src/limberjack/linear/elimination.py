@@ -20,7 +20,7 @@ from limberjack._jit import inner, kernel
 from limberjack.constraints.system import System
 from limberjack.errors import StateError
 
-__all__ = ["Split", "Tree", "new_work", "order_of", "split"]
+__all__ = ["Split", "Tree", "new_work", "order_of", "representative_of", "split"]
 
 # Columns of the table of nodes: form (below), own dimension, dimension of the parent, first index of the factor in the
 # work array, of the vector in a or lam, of the diagonal in M or C, of the block with the parent in J, of the parent's
@@ -73,7 +73,7 @@ def split(system: System, allowed: np.ndarray | None = None) -> Split:
 
 
 @inner
-def _representative(above, body):
+def representative_of(above, body):
     """Return the representative of the component of `body`, with path halving."""
     while above[body] != body:
         above[body] = above[above[body]]
@@ -101,7 +101,7 @@ def _split(
             dim = system.body_start[body + 1] - system.body_start[body]
             total += dim
             largest = max(largest, dim)
-            representative = _representative(above, body)
+            representative = representative_of(above, body)
             if seen[representative] == c:
                 fits = False
             seen[representative] = c
@@ -112,9 +112,9 @@ def _split(
             continue
         primary[c] = True
         # The lower number represents a component: the union is not balanced, but path halving keeps it near linear.
-        first = _representative(above, system.incidence_body[begin])
+        first = representative_of(above, system.incidence_body[begin])
         for t in range(begin + 1, end):
-            representative = _representative(above, system.incidence_body[t])
+            representative = representative_of(above, system.incidence_body[t])
             above[max(first, representative)] = min(first, representative)
             grounded[min(first, representative)] = grounded[first] or grounded[representative]
             first = min(first, representative)

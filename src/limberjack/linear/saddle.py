@@ -3,7 +3,8 @@
 Primary constraints are those that one factorisation takes: a forest (`tree.py`), or all equality constraints
 (`sparse.py`). The others, loops over a forest and inequality rows, are auxiliary. Their matrix follows from responses
 with the primary constraints in place (`auxiliary.py` over a forest), their forces from a linear system or a
-complementarity problem, and one more solve gives the final accelerations and multipliers.
+complementarity problem, and one more solve gives the final accelerations and multipliers. Auxiliary rows of bodies that
+no constraint connects do not couple: each component has its own matrix and its own forces.
 
 Kernels take both structures, one of them None. A branch under `if x is None: pass; else:` is not compiled when x is
 None; written the other way round, both branches would be.
@@ -17,7 +18,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from limberjack._jit import inner, outlined
+from limberjack._jit import inner, kernel, outlined
 from limberjack.constraints.system import System
 from limberjack.linear import sparse
 from limberjack.linear.auxiliary import (
@@ -29,7 +30,7 @@ from limberjack.linear.auxiliary import (
     trace,
 )
 from limberjack.linear.dense import TOLERANCE, factor_psd, solve_psd
-from limberjack.linear.elimination import Tree, new_work, order_of, split
+from limberjack.linear.elimination import Tree, new_work, order_of, representative_of, split
 from limberjack.linear.lcp import Workspace, new_workspace, solve_lcp
 from limberjack.linear.ordering import Ordering
 from limberjack.linear.sparse import assemble
@@ -47,6 +48,23 @@ INFINITE = np.inf
 NO_ROOM, NO_SOLUTION = -1, -2
 
 
+class Components(NamedTuple):
+    """The constraints listed, by the component of the bodies they act on; k constraints and rows at most, n bodies.
+
+    All constraints of the system connect: those that may become active, too.
+    """
+
+    body: np.ndarray  # (n,) component of each body: the first body of it
+    of: np.ndarray  # (nc,) component of each constraint
+    head: np.ndarray  # (n,) the first of the listed constraints of a component, -1 = none left
+    following: np.ndarray  # (k,) the next one of the same component
+    constraint: np.ndarray  # (k,) all that are listed
+    row_start: np.ndarray  # (k + 1,)
+    low: np.ndarray  # (k,) bounds of their rows
+    high: np.ndarray  # (k,)
+    force: np.ndarray  # (k,) forces of their rows
+
+
 class Saddle(NamedTuple):
     """Scratch of the system; nu velocities, nr rows, k auxiliary rows at most at a time."""
 
@@ -58,7 +76,8 @@ class Saddle(NamedTuple):
     equality_lam: np.ndarray  # their multipliers
     responses: Responses
     cached_constraints: np.ndarray  # (1 + k,) constraints of the cached matrix: how many, -1 for none, and which
-    cached_matrix: np.ndarray  # (k, k) matrix of these with the current factor
+    cached_matrix: np.ndarray  # (k, k) rows of the matrices of all components, with the current factor
+    components: Components
     auxiliary: np.ndarray  # equality constraints that are auxiliary
     f: np.ndarray  # (nu,) right side of the bodies; changed by the solve
     r: np.ndarray  # (nr,) right side of the constraints
@@ -134,12 +153,45 @@ def new_saddle(
     equality_rows = int(own.row_start[-1]) if loops else 0
     saddle = Saddle(
         own, work, factored, minv, np.zeros(equality_rows), np.zeros(equality_rows), responses,
-        np.full(1 + k, -1, np.int64), np.zeros((k, k)), auxiliary, np.zeros(nu), np.zeros(nr), np.zeros(nr),
+        np.full(1 + k, -1, np.int64), np.zeros((k, k)), _new_components(system, k), auxiliary, np.zeros(nu),
+        np.zeros(nr), np.zeros(nr),
         np.zeros(nu), np.zeros(nu), np.zeros(nr), np.zeros((k, k)), np.zeros((k, k)), np.zeros(k, np.int64),
         np.zeros(k), np.zeros(k), np.zeros(k), np.zeros(k), np.zeros(k), np.zeros(k, np.int8), new_workspace(k),
         np.zeros(4),
     )  # fmt: skip
     return tree, structure, saddle
+
+
+def _new_components(system: System, k: int) -> Components:
+    """Return the components of a system, with room for k constraints and rows."""
+    n = len(system.body_start) - 1
+    above = np.arange(n)
+    _connect(system, above)
+    start = system.incidence_start[:-1]
+    of = np.zeros(len(start), np.int64)
+    acts = np.diff(system.incidence_start) > 0
+    of[acts] = above[system.incidence_body[start[acts]]]
+    whole = lambda size: np.zeros(size, np.int64)  # noqa: E731
+    head, low, high, force = np.full(n, -1), np.zeros(k), np.zeros(k), np.zeros(k)
+    return Components(above, of, head, whole(k), whole(k), whole(k + 1), low, high, force)
+
+
+@kernel
+def _connect(
+    # model
+    system,
+    # out
+    above,
+):  # fmt: skip
+    """Replace each body in `above` by the first body that the constraints connect it with."""
+    for c in range(len(system.row_start) - 1):
+        for t in range(system.incidence_start[c] + 1, system.incidence_start[c + 1]):
+            a = representative_of(above, system.incidence_body[t - 1])
+            b = representative_of(above, system.incidence_body[t])
+            above[max(a, b)] = min(a, b)
+    for i in range(len(above)):
+        above[i] = representative_of(above, i)
+    return 0
 
 
 def _no_factor() -> Work:
@@ -322,8 +374,8 @@ def _solve_auxiliary(rows, matrix, rhs, low, high, lcp, guess, factored, order, 
     bounded = False
     for i in range(rows):
         bounded = bounded or low[i] > -INFINITE
-    report[1] = rows
     if bounded:
+        report[1] += rows
         for i in range(rows):
             guess[i] = 0
         return (
@@ -335,8 +387,8 @@ def _solve_auxiliary(rows, matrix, rhs, low, high, lcp, guess, factored, order, 
     rank = factor_psd(rows, TOLERANCE, factored, order, residual)
     for i in range(rows):
         residual[i] = -rhs[i]
-    report[3] = solve_psd(rows, rank, factored, order, residual, force)
-    report[1] = rank
+    report[3] = max(report[3], solve_psd(rows, rank, factored, order, residual, force))
+    report[1] += rank
     return 0
 
 
@@ -377,28 +429,66 @@ def invalidate_responses(saddle):
 
 
 @outlined
-def _load_cached(listed, cached_constraints, rows, cached_matrix, matrix):
-    """Return whether the cached matrix belongs to the constraints listed, and if so fill the matrix."""
-    if cached_constraints[0] != listed.count[0]:
-        return False
+def _is_cached(listed, cached_constraints):
+    """Return whether the cached matrices belong to the constraints listed; make them those to be cached."""
+    same = cached_constraints[0] == listed.count[0]
     for i in range(listed.count[0]):
-        if cached_constraints[1 + i] != listed.constraint[i]:
-            return False
-    for i in range(rows):
-        for k in range(rows):
-            matrix[i, k] = cached_matrix[i, k]
-    return True
+        same = same and cached_constraints[1 + i] == listed.constraint[i]
+        cached_constraints[1 + i] = listed.constraint[i]
+    cached_constraints[0] = listed.count[0]
+    return same
 
 
 @outlined
-def _store_cached(listed, rows, matrix, cached_constraints, cached_matrix):
-    """Cache the matrix of the constraints listed."""
-    cached_constraints[0] = listed.count[0]
-    for i in range(listed.count[0]):
-        cached_constraints[1 + i] = listed.constraint[i]
+def _copy_block(rows, source, from_row, target, to_row):
+    """Copy a matrix of so many rows and columns from rows `from_row` on to rows `to_row` on."""
     for i in range(rows):
         for k in range(rows):
-            cached_matrix[i, k] = matrix[i, k]
+            target[to_row + i, k] = source[from_row + i, k]
+
+
+@outlined
+def _sort_by_components(system_rows, listed, low, high, parts):
+    """Keep the constraints listed with their bounds, and chain those of each component."""
+    parts.row_start[0] = 0
+    for i in range(listed.count[0]):
+        c = listed.constraint[i]
+        parts.constraint[i] = c
+        parts.row_start[i + 1] = parts.row_start[i] + system_rows[c + 1] - system_rows[c]
+    for r in range(parts.row_start[listed.count[0]]):
+        parts.low[r], parts.high[r] = low[r], high[r]
+    for i in range(listed.count[0] - 1, -1, -1):
+        of = parts.of[parts.constraint[i]]
+        parts.following[i], parts.head[of] = parts.head[of], i
+
+
+@outlined
+def _list_component(i, listed, low, high, parts):
+    """List the constraints chained from i on alone; return their rows."""
+    count, rows = 0, 0
+    listed.row_start[0] = 0
+    while i >= 0:
+        listed.constraint[count] = parts.constraint[i]
+        for r in range(parts.row_start[i], parts.row_start[i + 1]):
+            low[rows], high[rows] = parts.low[r], parts.high[r]
+            rows += 1
+        count += 1
+        listed.row_start[count] = rows
+        i = parts.following[i]
+    listed.count[0] = count
+    return rows
+
+
+@outlined
+def _keep_forces(i, force, parts):
+    """Keep the forces of the component that starts with constraint i; it is done."""
+    parts.head[parts.of[parts.constraint[i]]] = -1
+    rows = 0
+    while i >= 0:
+        for r in range(parts.row_start[i], parts.row_start[i + 1]):
+            parts.force[r] = force[rows]
+            rows += 1
+        i = parts.following[i]
 
 
 @outlined
@@ -426,9 +516,6 @@ def _set_responses(system, tree, structure, rows, j, saddle):
     else:
         # the response to each row, with the primary constraints in place; few inequality rows only
         for i in range(rows):
-            listed.row_start[i] = i
-        listed.row_start[rows] = rows
-        for i in range(rows):
             _row_force(system, listed.constraint[i], j, s.response)
             for k in range(len(s.equality_r)):
                 s.equality_r[k] = 0.0
@@ -450,22 +537,54 @@ def _set_responses(system, tree, structure, rows, j, saddle):
 
 
 @inner
-def _assemble_auxiliary(system, tree, structure, rows, j, saddle):
-    """Fill matrix and right side of the listed rows; return 0 or NO_ROOM."""
+def _solve_component(system, tree, structure, rows, cached, at, m, j, saddle):
+    """Solve for the forces of the rows listed and add them to saddle.f; return 0, NO_ROOM or NO_SOLUTION.
+
+    `cached`: whether rows `at` and following of the cached matrices are those of the rows listed; else they are filled.
+    """
     # Section 8.2, step 3, and J^a v'_aux + c^a of equation (12)
     s, listed = saddle, saddle.responses
-    if not _load_cached(listed, s.cached_constraints, rows, s.cached_matrix, s.matrix):
-        invalidate_responses(saddle)
+    if cached:
+        _copy_block(rows, s.cached_matrix, at, s.matrix, 0)
+    else:
         if _set_responses(system, tree, structure, rows, j, saddle) != 0:
             return NO_ROOM
-        _store_cached(listed, rows, s.matrix, s.cached_constraints, s.cached_matrix)
+        _copy_block(rows, s.matrix, 0, s.cached_matrix, at)
     if tree is None:
         for i in range(rows):
             c = listed.constraint[i]
             s.rhs[i] = _row_product(system, c, j, s.a) + s.r[system.row_start[c]]
     else:
         auxiliary_rhs(system, j, listed, s.r, s.a, s.rhs)
-    return 0
+    _finish_matrix(system, listed.constraint, listed.count[0], listed.row_start, s.c, m, j, rows, s.matrix, s.rhs)
+    status = _solve_auxiliary(
+        rows, s.matrix, s.rhs, s.low, s.high, s.lcp, s.guess, s.factor, s.order, s.force, s.residual, s.report
+    )
+    auxiliary_forces(system, j, listed, s.force, s.f, s.lam)
+    return status
+
+
+@outlined
+def _solve_components(system, tree, structure, m, j, saddle):
+    """Solve for the forces of all rows listed, component by component; return 0, NO_ROOM or NO_SOLUTION."""
+    s, listed, parts = saddle, saddle.responses, saddle.components
+    count, cached, status, at = listed.count[0], _is_cached(listed, s.cached_constraints), 0, 0
+    _sort_by_components(system.row_start, listed, s.low, s.high, parts)
+    s.report[1], s.report[3] = 0.0, 0.0
+    for i in range(count):
+        if parts.head[parts.of[parts.constraint[i]]] == i:
+            rows = _list_component(i, listed, s.low, s.high, parts)
+            found = _solve_component(system, tree, structure, rows, cached, at, m, j, saddle)
+            status = found if status == 0 else status
+            _keep_forces(i, s.force, parts)
+            at += rows
+    listed.count[0] = count
+    for i in range(count):
+        listed.constraint[i] = parts.constraint[i]
+    _copy(at, parts.force, s.force)
+    if status == NO_ROOM:
+        invalidate_responses(saddle)
+    return status
 
 
 @inner
@@ -489,7 +608,7 @@ def solve_saddle(
     Returns:
         0, NO_ROOM, or NO_SOLUTION when no forces satisfy the inequality rows.
     """
-    s, listed = saddle, saddle.responses
+    s = saddle
     for k in range(len(s.lam)):
         s.lam[k] = 0.0
     # Section 8.2, step 2: the acceleration without auxiliary forces
@@ -497,17 +616,10 @@ def solve_saddle(
     s.report[0] = rows
     status = 0
     if rows > 0:
-        status = _assemble_auxiliary(system, tree, structure, rows, j, s)
-        if status == 0:
-            _finish_matrix(
-                system, listed.constraint, listed.count[0], listed.row_start, s.c, m, j, rows, s.matrix, s.rhs
-            )
-            status = _solve_auxiliary(
-                rows, s.matrix, s.rhs, s.low, s.high, s.lcp, s.guess, s.factor, s.order, s.force, s.residual, s.report
-            )
-            for k in range(len(s.lam)):
-                s.lam[k] = 0.0
-            auxiliary_forces(system, j, listed, s.force, s.f, s.lam)
+        for k in range(len(s.lam)):
+            s.lam[k] = 0.0
+        status = _solve_components(system, tree, structure, m, j, saddle)
+        if status != NO_ROOM:
             # Section 8.2, step 5: the primary rows of lam are solved for again; the auxiliary ones stay
             _solve_primary(system, tree, structure, exact, j, s, s.f, s.a, s.r, s.lam)
     return status

@@ -3,7 +3,8 @@
 `Assembler` owns the solids of one model and corrects them by displacements (`displacement_solve.py`), in the unit
 metric unless told otherwise: geometry alone decides then, and light bodies do not spin away. Where the loops are few,
 solves are preconditioned by a spanning tree of the joints. `pose` treats targets as trackers and ends with damped
-Newton iterations on the joint coordinates.
+Newton iterations on the joint coordinates. Contacts are one-sided rows without friction, found anew at every iterate:
+bodies leave obstacles and each other by the shortest way while their joints close.
 
 Reference: Faure 1998, section 3.4 (assembly) and section 4.1 (inverse kinematics).
 """
@@ -19,12 +20,14 @@ from typing import Any
 
 import numpy as np
 
+from limberjack.collision.detect import find_contacts, new_detector
 from limberjack.constraints.rows import ANGLE, COORDINATES
 from limberjack.constraints.table import DRIVE
 from limberjack.errors import Diverged, StateError, UnknownName, UnsupportedByMethod
 from limberjack.linear.krylov import FAILED
 from limberjack.linear.tree_preconditioner import TreePreconditioner, solve_tree_preconditioned
-from limberjack.maximal.bodies import AFFINE, POSE, SCALABLE, SHAPE
+from limberjack.maximal import displacement_contacts
+from limberjack.maximal.bodies import AFFINE, POSE, RIGID, SCALABLE, SHAPE
 from limberjack.maximal.displacement_rows import (
     HAS_ROTATION,
     POINT,
@@ -37,6 +40,7 @@ from limberjack.maximal.displacement_rows import (
     new_work,
 )
 from limberjack.maximal.displacement_solve import ASSEMBLE_ONLY, SOLUTION_GIVEN, SOLVE, correct
+from limberjack.maximal.pose_tasks import Tasks, checked_tasks, weighted_pose
 from limberjack.maximal.rows import new_evaluation, new_maximal
 from limberjack.maximal.scalable_bodies import model_with_masses
 from limberjack.model.check import frame_rotation
@@ -45,6 +49,7 @@ from limberjack.model.joints import coordinate_counts, coordinates
 from limberjack.model.model import Model
 from limberjack.model.registered import RegisteredBody
 from limberjack.model.spec import WORLD, Joint
+from limberjack.reduced.control_dynamics import center_of_mass as com_of
 from limberjack.reduced.dynamics import array_of, forward_kinematics, jacobian
 from limberjack.spatial.frames import (
     compose,
@@ -76,6 +81,8 @@ METRICS = ("unit", "physical")
 _STARTS, _RELAXATIONS = 8, 200
 # After so many iterations a pose is clipped to the limits.
 _ROUND = 12
+# Overlap that counts as none [m], and damped iterations after which contacts are found anew.
+_OVERLAP, _FEW = 1e-6, 4
 # Errors below which Newton's method on the coordinates is used [m, rad], and its largest number of iterations.
 _NEAR, _NEWTON = 0.1, 40
 
@@ -145,6 +152,7 @@ class Assembler:
         targets: targets of points.
         fixed: bodies with zero inverse mass.
         limits: whether joint limits apply.
+        contacts: whether shapes must not overlap.
     """
 
     def __init__(
@@ -155,10 +163,14 @@ class Assembler:
         fixed: Iterable[int] = (),
         *,
         limits: bool = True,
+        contacts: bool = False,
     ) -> None:
         self.model = model
         self.whole = new_maximal(model_with_masses(model), frozenset() if limits else frozenset({"limits"}))
         self.targets = list(targets)
+        self._detector = new_detector(model, self.whole.center) if contacts else None
+        if contacts and (self.whole.bodies.kind != RIGID).any():
+            raise UnsupportedByMethod("contacts are of rigid bodies only, and the model has others; use contacts=False")
         self.net = new_net(model, self.whole, trackers=len(self.targets))
         self.setup, self._e = new_setup(model, self.whole), new_evaluation(self.whole)
         self.work = new_work(self.net, len(self._e.near))
@@ -173,6 +185,7 @@ class Assembler:
         for b in range(model.body_count - 1, -1, -1):
             if link[b] >= 0:
                 self._body[link[b]] = b
+        self._room: tuple[int, int] = (0, 0)  # contacts of one body, and of two
         self._preconditioner: TreePreconditioner | None = None
         self._fixed_preconditioner: tuple[np.ndarray, TreePreconditioner | None] | None = None
         self._scale()
@@ -239,6 +252,41 @@ class Assembler:
             w.track[t, ROTATION : ROTATION + 4] = quaternion_from_matrix(matrix_from_quaternion(target.rotation) @ r.T)
             w.track[t, HAS_ROTATION] = 1.0
 
+    def _find_contacts(self) -> None:
+        """Find the contacts of shapes at the poses, and write them into slots of the net."""
+        if self._detector is None or not np.isfinite(self.pose).all():
+            return
+        self._detector = find_contacts(
+            self._detector, self.pose[:, :7], np.zeros(len(self.pose)), displacement_contacts.MARGIN
+        )
+        found, w = self._detector.contacts, self.work
+        count = int(found.count[0])
+        on_two = found.link_b[:count] >= 0
+        room = int((~on_two).sum()), int(on_two.sum())
+        if room[0] > self._room[0] or room[1] > self._room[1]:
+            self._make_room((2 * max(room[0], self._room[0]), 2 * max(room[1], self._room[1])))
+            w = self.work
+        displacement_contacts.write_slots(
+            int(self.net.ends[3]), self._room[0], found, self.pose, self.net.system, w.contact_link, w.contact_data
+        )
+        w.active[self.net.ends[3] : self.net.ends[4]] = 0
+
+    def _make_room(self, room: tuple[int, int]) -> None:
+        """Make net and work anew with room for contacts of one body and of two."""
+        free, damping = self.work.free.copy(), self.work.damping.copy()
+        self._room = room if len(self.pose) > 1 else (room[0], 0)
+        self.net = new_net(self.model, self.whole, trackers=len(self.targets), contacts=self._room)
+        self.work = new_work(self.net, len(self._e.near))
+        self.work.free[:], self.work.damping[:] = free, damping
+        self.work.open[self.net.rows[3] : self.net.rows[4] : 3] = -_OVERLAP
+        self.work.slides[:] = 1
+        for t, target in enumerate(self.targets):
+            self._track(t, target)
+
+    def overlap(self) -> float:
+        """Return the deepest overlap of shapes, as last found [m]."""
+        return max(0.0, -float(self.work.residual[self.net.rows[3] : self.net.rows[4] : 3].min(initial=0.0)))
+
     def correct(
         self,
         iterations: int,
@@ -250,6 +298,7 @@ class Assembler:
         clamp: float = CLAMP,
     ) -> int:
         """Move the solids; return 0, or 1 where they are no longer finite. Details are in `work.report`."""
+        self._find_contacts()
         self.work.lam_total[:] = 0.0
         self.work.active[self.net.ends[0] : self.net.ends[1]] = 0
         return self._correct(iterations, solver_iterations, tolerance, solver_tolerance, physical, clamp)
@@ -269,16 +318,19 @@ class Assembler:
         Where constraints contradict each other, or nearly, a converged solve asks for unbounded displacements; one with
         few iterations does not. `work.report` counts all iterations.
         """
-        report, most = self.work.report, solver_iterations
-        self._preconditioner = self._tree()
+        most = solver_iterations
+        self._preconditioner = self._tree() if self._detector is None else None
         status = self.correct(0, 0)
         count = total = 0.0
-        while status == 0 and count < iterations and report[2] > tolerance:
-            before, near, norm = self.pose.copy(), self._e.near.copy(), float(report[5])
+        while status == 0 and count < iterations and self.work.report[2] > tolerance:
+            before, near, norm = self.pose.copy(), self._e.near.copy(), float(self.work.report[5])
             status = self._step(most, tolerance, solver_tolerance, physical, clamp)
+            report = self.work.report
             count, total = count + 1.0, total + float(report[1])
             if status == 0 and report[5] <= _WORSE * norm:
                 most = min(2 * most, solver_iterations)
+                if self._detector is not None:
+                    status = self.correct(0, 0)
                 continue
             self.pose[:], self._e.near[:], self.work.krylov.recycled[:] = before, near, 0.0
             status = self._correct(0, 0, tolerance, solver_tolerance, physical, clamp)
@@ -288,7 +340,7 @@ class Assembler:
             if most <= 1:
                 break
             most = max(1, most // 4)
-        report[0], report[1] = count, total
+        self.work.report[0], self.work.report[1] = count, total
         return status
 
     def relax(
@@ -296,10 +348,20 @@ class Assembler:
     ) -> int:  # fmt: skip
         """Move the solids by damped iterations that never increase the errors; return 0, or 1 where not finite."""
         self.work.damping[:] = 0.0, 1.0
-        status = self.correct(
-            iterations, solver_iterations, tolerance=tolerance, solver_tolerance=1e-6, physical=physical, clamp=clamp
-        )
+        count = total = 0.0
+        # contacts are found anew after a few iterations
+        rounds = 1 if self._detector is None else -(-iterations // _FEW)
+        status = 0
+        for _ in range(rounds):
+            status = self.correct(
+                iterations if rounds == 1 else _FEW, solver_iterations, tolerance=tolerance, solver_tolerance=1e-6,
+                physical=physical, clamp=clamp,
+            )  # fmt: skip
+            count, total = count + self.work.report[0], total + self.work.report[1]
+            if status or (rounds > 1 and (self.correct(0, 0) or self.work.report[2] <= tolerance)):
+                break
         self.work.damping[:] = 0.0
+        self.work.report[0], self.work.report[1] = count, total
         return status
 
     def angles(self) -> np.ndarray:
@@ -403,7 +465,8 @@ class Assembly:
         solver_iterations: solver iterations in all of them.
         error: the largest of all errors.
         open: joints whose error exceeds the tolerance.
-        closed: whether every joint and target holds.
+        closed: whether every joint and target holds, and with contacts no shapes overlap.
+        overlap: the deepest overlap of shapes [m]; 0 without contacts.
     """
 
     q: np.ndarray
@@ -416,9 +479,12 @@ class Assembly:
     error: float
     open: tuple[str, ...]
     closed: bool
+    overlap: float = 0.0
 
     def __repr__(self) -> str:
         state = "closed" if self.closed else f"open at {', '.join(self.open) or 'targets'}"
+        if self.overlap > 2.0 * _OVERLAP:
+            state += f", shapes overlap by {self.overlap:.3g} m"
         return f"Assembly({state}, error {self.error:.3g} after {self.iterations} iterations)"
 
 
@@ -434,10 +500,11 @@ def assemble(
     metric: str = "unit",
     clamp: float = CLAMP,
     limits: bool = True,
+    contacts: bool = False,
 ) -> Assembly:
     """Close all joints and loops of a model from any start, and say which cannot be closed.
 
-    Every body moves by itself, under joints, limits and pins alike, as little as possible in the metric.
+    Every body moves by itself, under joints, limits, pins and contacts alike, as little as possible in the metric.
 
     Args:
         model: the model.
@@ -451,6 +518,7 @@ def assemble(
         metric: "unit", every body alike: geometry alone decides; or "physical", heavy bodies move less.
         clamp: largest rotation of a body in one iteration [rad].
         limits: whether joint limits apply.
+        contacts: whether shapes that collide must not overlap either: assembly against a floor, walls, other bodies.
     """
     _check(iterations, solver_iterations, tolerance, clamp)
     if metric not in METRICS:
@@ -459,7 +527,7 @@ def assemble(
         new_maximal(model, frozenset())  # raises for a body without mass
     targets, fixed = checked_targets(model, pins, "pins")
     start = model.q0 if q is None else array_of(q, (model.nq,), "q", model)
-    work = Assembler(model, start, targets, fixed, limits=limits)
+    work = Assembler(model, start, targets, fixed, limits=limits, contacts=contacts)
     if poses is not None:
         work.put_bodies(*_checked_poses(model, poses))
     search = _Search(work, tolerance, solver_iterations, physical=metric == "physical", clamp=clamp)
@@ -579,6 +647,9 @@ def pose(
     q: Any = None,
     *,
     pins: Any = (),
+    center_of_mass: Any = None,
+    posture: Any = None,
+    weights: Any = None,
     tolerance: float = 1e-7,
     iterations: int = 400,
     solver_iterations: int = 300,
@@ -587,13 +658,17 @@ def pose(
     """Return coordinates within the limits that bring points and bodies to their targets, or as near as found.
 
     Inverse kinematics: the targets are trackers, the assembly follows them. Where it gets stuck it starts anew from
-    other coordinates, the same ones in every run.
+    other coordinates, the same ones in every run. With a center of mass, a posture or weights, the pose is the one near
+    `q` with the least sum of squared errors times weights (`maximal/pose_tasks.py`), for models without loops.
 
     Args:
         model: the model.
         targets: {body or point: position (3,), or (position, rotation)}.
         q: (nq,) coordinates to start from; `model.q0` when None.
         pins: bodies that stay, or further targets, as in `assemble`.
+        center_of_mass: (3,) where it is wanted [m]; None along axes that do not count.
+        posture: (nq,) coordinates to stay near to, of little weight unless `weights` says otherwise.
+        weights: {target, "center_of_mass" or "posture": weight per m^2 and rad^2, or (of position, of rotation)}.
         tolerance: error of a target that is reached [m, rad].
         iterations: most assembly iterations.
         solver_iterations: most solver iterations in each.
@@ -606,6 +681,11 @@ def pose(
     more_goals, more = checked_targets(model, pins, "pins")
     goals, fixed = goals + more_goals, fixed + more
     start = model.q0 if q is None else array_of(q, (model.nq,), "q", model)
+    if not (center_of_mass is None and posture is None and weights is None):
+        if model.loop_names or fixed:
+            raise StateError("center_of_mass, posture and weights are for models without loops, and without fixed pins")
+        tasks = checked_tasks(model, goals, center_of_mass, posture, weights or {})
+        return _weighted(model, tasks, start, tolerance, iterations)
     draw, best = np.random.default_rng(0), None
     for attempt in range(tries):
         if attempt:
@@ -617,6 +697,17 @@ def pose(
             break
     assert best is not None
     return best
+
+
+def _weighted(model: Model, tasks: Tasks, start: np.ndarray, tolerance: float, iterations: int) -> Assembly:
+    q, count = weighted_pose(model, tasks, start, _bounds(model), iterations)
+    positions, rotations = forward_kinematics(model, q)
+    missed = {goal.name: _target_error(goal, positions, rotations) for goal in tasks.goals}
+    if tasks.com is not None:
+        gap = com_of(model, q).position - tasks.com
+        missed["center_of_mass"] = float(np.linalg.norm(gap[~np.isnan(gap)]))
+    error = max(missed.values(), default=0.0)
+    return Assembly(q, positions, rotations, {}, missed, count, 0, error, (), error <= tolerance)
 
 
 def _follow(
@@ -707,9 +798,11 @@ def _result(
     error = max([*residuals.values(), *missed.values()], default=0.0)
     report = work.work.report
     loose = tuple(name for name, size in residuals.items() if not size <= tolerance)
+    overlap = work.overlap()
     return Assembly(
-        q, positions, rotations, residuals, missed, int(report[0]), int(report[1]), error, loose, error <= tolerance
-    )
+        q, positions, rotations, residuals, missed, int(report[0]), int(report[1]), error, loose,
+        error <= tolerance and overlap <= 2.0 * _OVERLAP, overlap,
+    )  # fmt: skip
 
 
 def _target_error(target: Target, positions: np.ndarray, rotations: np.ndarray) -> float:

@@ -33,6 +33,7 @@ from limberjack.linear.tree import factor
 from limberjack.maximal.geometric_stiffness import add_inertia
 from limberjack.maximal.inserted_rows import with_contact_slots
 from limberjack.maximal.rows import Evaluation, Maximal, free_joints_of, new_evaluation
+from limberjack.maximal.soft_rows import SoftRows, set_soft_compliance
 from limberjack.maximal.solve import REPORT, Setup, State, evaluate_state
 from limberjack.model.model import Model
 from limberjack.spatial.quaternions import rotation_from_quaternion
@@ -320,7 +321,7 @@ class ContactRows(NamedTuple):
 
 
 def new_contact_rows(
-    model: Model, base: Maximal, state: State, room: tuple[int, int], *, friction: bool
+    model: Model, base: Maximal, state: State, soft: SoftRows, room: tuple[int, int], *, friction: bool
 ) -> ContactRows:
     """Return contact rows with room for contacts with the ground and between bodies.
 
@@ -328,6 +329,7 @@ def new_contact_rows(
         model: the model.
         base: the model in maximal coordinates.
         state: the state of its stepper, whose poses are read.
+        soft: its soft rows, whose laws are those of the step without contacts.
         room: capacity for contacts with the ground, and between bodies.
         friction: whether contacts have friction.
     """
@@ -338,7 +340,7 @@ def new_contact_rows(
     sizes = np.array([base.equality_count, count - reads, count], np.int64)
     setup = Setup(
         whole.bodies, system, whole.table, whole.row_block, whole.scalable_pairs, whole.center, sizes, links.gravity,
-        free_joints_of(model),
+        free_joints_of(model), soft,
     )  # fmt: skip
     own = state._replace(
         u=np.zeros_like(state.u), q=state.q.copy(), qd=state.qd.copy(), last_force=np.zeros(len(whole.table.joint)),
@@ -446,6 +448,7 @@ def contact_forces(
     _copy(predicted, w.s.u)
     evaluate_state(setup, time, local, w.s)
     _set_compliance(setup.table, h, first_order, w.compliance)
+    set_soft_compliance(setup.soft, w.compliance)
     if first_order and stiff:
         add_inertia(setup.bodies, h, stiffness, local.m)
     if factor(system, w.tree, local.m, local.j, w.compliance, w.work) != 0:

@@ -16,7 +16,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from limberjack._jit import inner, outlined
+from limberjack._jit import inner, kernel, outlined
 from limberjack.collision.broad import Broad
 from limberjack.collision.bvh import Bvh
 from limberjack.collision.detect import Contacts, Detector, detect_once
@@ -25,7 +25,10 @@ from limberjack.errors import Status
 from limberjack.spatial.quaternions import rotation_from_quaternion
 from limberjack.spatial.vectors import cross, rotate_back
 
-__all__ = ["CONTACT", "SLOP", "Search", "evaluate_contacts", "find_slots", "leave_overlaps", "new_search", "touches"]
+__all__ = [
+    "CONTACT", "MARGIN", "SLOP", "Search", "evaluate_contacts", "find_slots", "leave_overlaps", "new_search", "touches",
+    "write_slots",
+]  # fmt: skip
 
 # Columns of a contact: its point in both bodies, from the com in body axes, or in the world; normal, directions; gap;
 # by how much restitution opens it within the step.
@@ -102,6 +105,36 @@ def _write(k, c, contacts, pose, contact_link, data):
     data[k, 9], data[k, 10], data[k, 11] = x, y, z
     data[k, 12], data[k, 13], data[k, 14] = cross(nx, ny, nz, x, y, z)
     data[k, GAP] = -contacts.depth[c]
+
+
+@kernel
+def write_slots(
+    # in
+    first, alone, contacts, pose,
+    # out
+    system, contact_link, data,
+):  # fmt: skip
+    """Write the contacts found at `pose` into slots, all of which they fit into: `alone` of one body, then of two.
+
+    Args:
+        first: the constraint of the first slot.
+        alone: slots of one body.
+        contacts: of a detection.
+        pose: (n, POSE).
+        system: the constraints; bodies of slots are written.
+        contact_link, data: see `find_slots`.
+    """
+    for k in range(len(contact_link)):
+        contact_link[k, 0] = contact_link[k, 1] = contact_link[k, 2] = -1
+    one, two = 0, alone
+    for c in range(contacts.count[0]):
+        k = one if contacts.link_b[c] < 0 else two
+        one, two = (one + 1, two) if contacts.link_b[c] < 0 else (one, two + 1)
+        _write(k, c, contacts, pose, contact_link, data)
+        t = system.incidence_start[first + k]
+        system.incidence_body[t] = contacts.link_a[c]
+        if contacts.link_b[c] >= 0:
+            system.incidence_body[t + 1] = contacts.link_b[c]
 
 
 @outlined

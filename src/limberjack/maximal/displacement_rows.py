@@ -19,6 +19,7 @@ a second zero at half a turn. With A, B the frames of a joint, z the axis it tur
     locked rotation:  e = log(rel),                          e' = (1 - [e]/2 + g [e]^2) w,    g = (1 - t/2 cot t/2) /
     t^2
     hinge:            e = log(swing), rel = swing twist(z),  e' = the rows of m m^T + k c c^T - t c z^T times w
+    universal:        e = asin(x . y),                       e' = y x x / abs(y x x) . w,  x of A and y of B
 
 in the axes of A, with w the angular velocity of B relative to A, t = abs(e), m = e/t, c = m x z, k = t cot t. Beyond
 one radian the rows of a hinge are the axes x and y of A, as in the paper: the exact ones grow without bound. Projecting
@@ -36,7 +37,7 @@ from typing import NamedTuple
 import numpy as np
 
 from limberjack._jit import inner, outlined
-from limberjack.constraints.rows import AXES_A, relative_rotation
+from limberjack.constraints.rows import AXES_A, AXES_B, relative_rotation
 from limberjack.constraints.system import System, new_system
 from limberjack.constraints.table import DRIVE, SPRING
 from limberjack.linear.krylov import Krylov, new_krylov
@@ -44,12 +45,14 @@ from limberjack.linear.tree_preconditioner import TreePreconditioner, new_tree_p
 from limberjack.maximal.bodies import AFFINE, PARTICLE, PLANAR, POSE, RIGID, SCALABLE
 from limberjack.maximal.displacement_contacts import CONTACT, evaluate_contacts
 from limberjack.maximal.rows import Maximal, evaluate_rows, free_joints_of
+from limberjack.maximal.soft_rows import no_soft_rows
 from limberjack.maximal.solve import Setup
 from limberjack.model.arrays import Drives
 from limberjack.model.joints import KINDS
 from limberjack.model.model import Model
 from limberjack.spatial.quaternions import quaternion_log, quaternion_multiply
 from limberjack.spatial.trig import atan2, sincos
+from limberjack.spatial.vectors import cross
 
 __all__ = [
     "RECYCLED",
@@ -94,7 +97,8 @@ class Net(NamedTuple):
     """Displacement constraints of a model, constant while solids are moved; n solids, nc constraints, nr rows."""
 
     system: System  # of all constraints on solids with six displacements
-    rotation_rows: np.ndarray  # (t, 5) first row, pair, rows (2 = swing, 3 = rotation), index in J on b and on a or -1
+    rotation_rows: np.ndarray  # (t, 5) first row, pair, rows (1 = universal, 2 = swing, 3 = rotation), index in J on b
+    # and on a or -1
     ends: np.ndarray  # (5,) constraints up to the end of equalities, inequalities, driven coordinates, drives, contacts
     rows: np.ndarray  # (5,) rows up to there
     driven: np.ndarray  # (d,) constraints of the model that read the driven coordinates, then those with drives
@@ -176,7 +180,7 @@ def new_setup(model: Model, whole: Maximal) -> Setup:
     counts = np.array([whole.equality_count, len(whole.names) - coordinate_rows, len(whole.names)], np.int64)
     return Setup(
         whole.bodies, whole.system, whole.table, whole.row_block, whole.scalable_pairs, whole.center, counts,
-        model.arrays.links.gravity, free_joints_of(model),
+        model.arrays.links.gravity, free_joints_of(model), no_soft_rows(),
     )  # fmt: skip
 
 
@@ -305,13 +309,18 @@ def _rotation_rows(model: Model, whole: Maximal, system: System) -> np.ndarray:
             continue
         mask = KINDS[model.joint_spec(model.joint_names[int(table.joint[r])]).kind].mask
         count = 2 if mask[:3] == (True, True, False) else 3 if mask[:3] == (True, True, True) else 0
-        pair = int(table.row_pair[r, 0])
+        pair, skipped = int(table.row_pair[r, 0]), 0
+        if KINDS[model.joint_spec(model.joint_names[int(table.joint[r])]).kind].coupled == "x_a.y_b":
+            # after the translations
+            count, skipped = 1, sum(mask)
         links = [int(i) for i in table.pair_link[pair]]
         flat = all(i < 0 or whole.bodies.kind[i] == PLANAR for i in links)
         if count == 0 or flat or model.joint_spec(model.joint_names[int(table.joint[r])]).kind == "compound":
             continue
-        blocks_of = {int(system.incidence_body[t]): int(system.block_start[t]) for t in _incidences(system, c)}
-        out.append((r, pair, count, blocks_of.get(links[1], -1), blocks_of.get(links[0], -1)))
+        blocks_of = {
+            int(system.incidence_body[t]): int(system.block_start[t]) + 6 * skipped for t in _incidences(system, c)
+        }
+        out.append((r + skipped, pair, count, blocks_of.get(links[1], -1), blocks_of.get(links[0], -1)))
     return np.array(out, np.int64).reshape(-1, 5)
 
 
@@ -423,6 +432,31 @@ def _put_torque(kind, sign, x, y, z, o, j):
 
 
 @inner
+def _put_torques(links, kinds, turning, t, i, x, y, z, j):
+    """Write row i of the joint `turning[t]`: a torque on b, the opposite on a."""
+    k = turning[t, 1]
+    if turning[t, 3] >= 0:
+        _put_torque(kinds[links[k, 1]], 1.0, x, y, z, turning[t, 3] + 6 * i, j)
+    if turning[t, 4] >= 0:
+        _put_torque(kinds[links[k, 0]], -1.0, x, y, z, turning[t, 4] + 6 * i, j)
+
+
+@inner
+def _square_axes(state, k):
+    """Return the angle by which the axes of a universal joint are from square, and its row by w."""
+    a, b = AXES_A, AXES_B + 3
+    sx, sy, sz = state[k, a], state[k, a + 1], state[k, a + 2]
+    ux, uy, uz = state[k, b], state[k, b + 1], state[k, b + 2]
+    nx, ny, nz = cross(ux, uy, uz, sx, sy, sz)
+    size = math.sqrt(nx * nx + ny * ny + nz * nz)
+    angle = atan2(sx * ux + sy * uy + sz * uz, size)
+    if size > 1e-9:
+        return angle, nx / size, ny / size, nz / size
+    # parallel axes: turning about any axis square to them is right, and that of A is one
+    return angle, state[k, a + 6], state[k, a + 7], state[k, a + 8]
+
+
+@inner
 def _copy_rows(native, kinds, system, c, i, source, j):
     """Copy the rows of the model's constraint c to constraint i, with six displacements per solid."""
     n = native.row_start[c + 1] - native.row_start[c]
@@ -448,6 +482,11 @@ def _set_rotation_errors(links, kinds, turning, blocks, state, residual, j):
     """Replace the rotation errors of joints by rotation vectors, and their rows if `blocks`."""
     for t in range(len(turning)):
         r, k, count = turning[t, 0], turning[t, 1], turning[t, 2]
+        if count == 1:
+            residual[r], nx, ny, nz = _square_axes(state, k)
+            if blocks:
+                _put_torques(links, kinds, turning, t, 0, nx, ny, nz, j)
+            continue
         qw, qx, qy, qz = relative_rotation(state, k)
         z = 0.0
         if count == 2:
@@ -468,10 +507,7 @@ def _set_rotation_errors(links, kinds, turning, blocks, state, residual, j):
             nx = g[0] * state[k, o] + g[1] * state[k, o + 3] + g[2] * state[k, o + 6]
             ny = g[0] * state[k, o + 1] + g[1] * state[k, o + 4] + g[2] * state[k, o + 7]
             nz = g[0] * state[k, o + 2] + g[1] * state[k, o + 5] + g[2] * state[k, o + 8]
-            if turning[t, 3] >= 0:
-                _put_torque(kinds[links[k, 1]], 1.0, nx, ny, nz, turning[t, 3] + 6 * i, j)
-            if turning[t, 4] >= 0:
-                _put_torque(kinds[links[k, 0]], -1.0, nx, ny, nz, turning[t, 4] + 6 * i, j)
+            _put_torques(links, kinds, turning, t, i, nx, ny, nz, j)
 
 
 @outlined

@@ -2,8 +2,8 @@
 
 A solve takes the active rows as equalities. Rows that would pull leave, rows that would be violated enter, and it is
 repeated: clamping multipliers alone would leave those of the joints that balanced them. Then the cones of contacts are
-projected, and the remainder is relaxed by sweeps of projected Gauss-Seidel over all rows, each of which lowers the
-energy of the correction: however few there are, none is made.
+projected, multipliers that would throw bodies are shortened, and the remainder is relaxed by sweeps of projected
+Gauss-Seidel over all rows, each of which lowers the energy of the correction: however few there are, none is made.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ import math
 from limberjack._jit import inner, outlined
 from limberjack.maximal.displacement_rows import LEVER, MAX_FORCE, SOFT
 
-__all__ = ["clamp_sided", "remove_friction", "set_active", "sweep_rows", "update_active_rows"]
+__all__ = ["clamp_sided", "remove_friction", "set_active", "shorten", "sweep_rows", "update_active_rows"]
 
 # Violations up to this are rounding [m, rad].
 _VIOLATED = 1e-12
@@ -141,6 +141,43 @@ def clamp_sided(
                 lam_total[r + 1], lam_total[r + 2] = x + f * x, y + f * y
                 moved = True
     return moved
+
+
+@outlined
+def shorten(
+    # model
+    system, ends,
+    # in
+    scale, residual, open, jacobian, b, c,
+    # out
+    lam, lam_total, correction,
+):  # fmt: skip
+    """Scale the multipliers of a solve down to where lam A lam / 2 - lam b is least along them, if that is shorter.
+
+    Where contacts depend on each other a solve of few iterations has large multipliers of both signs that cancel;
+    without the negative ones they would throw bodies apart.
+
+    Args:
+        system, ends, scale, residual, open, jacobian, b, c: as of `sweep_rows`.
+        lam, lam_total: multipliers, clamped.
+        correction: M^-1 J^T lam.
+    """
+    along = square = 0.0
+    for i in range(len(system.row_start) - 1):
+        first, sided = system.row_start[i], _is_sided(ends, i)
+        for r in range(first, system.row_start[i + 1]):
+            if lam[r] != 0.0:
+                rhs = -scale * (residual[r] - (open[r] if r == first else 0.0)) if sided else b[r]
+                along += lam[r] * rhs
+                square += lam[r] * (_row_rate(system, i, r - first, jacobian, correction) + c[r] * lam[r])
+    if not along < square:
+        return
+    part = max(along, 0.0) / square
+    for r in range(len(lam)):
+        lam_total[r] -= (1.0 - part) * lam[r]
+        lam[r] *= part
+    for k in range(len(correction)):
+        correction[k] *= part
 
 
 @inner

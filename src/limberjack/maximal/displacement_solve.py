@@ -46,7 +46,7 @@ from limberjack.maximal.displacement_limits import (
     update_active_limits,
 )
 from limberjack.maximal.displacement_rows import LEVER, MAX_FORCE, SOFT, evaluate_errors, weighted_error, worst_error
-from limberjack.maximal.displacement_sided import clamp_sided, remove_friction, sweep_rows, update_active_rows
+from limberjack.maximal.displacement_sided import clamp_sided, remove_friction, shorten, sweep_rows, update_active_rows
 from limberjack.spatial.quaternions import quaternion_exp, quaternion_multiply, rotation_from_quaternion
 from limberjack.spatial.vectors import rotate_symmetric
 
@@ -357,6 +357,7 @@ def solve_step(
     if sided and (clamp_sided(system, ends, w.friction, w.lam, w.lam_total) or _any_slides(w.slides, w.contact_link)):
         set_mobility(system, 0, len(w.active), w.jacobian, w.minv, w.mobility)
         displace(system, w.jacobian, w.lam, w.minv, w.f, w.correction)
+        shorten(system, ends, scale, w.residual, w.open, w.jacobian, w.b, w.c, w.lam, w.lam_total, w.correction)
         sweep_rows(
             system, ends, _SWEEPS, h > 0.0, scale, most, w.residual, w.open, w.friction, w.track, w.saturated,
             w.jacobian, w.mobility, w.minv, w.b, w.c, w.active, w.lam, w.lam_total, w.correction,

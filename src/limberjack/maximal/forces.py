@@ -120,10 +120,17 @@ def count_turns(
 
 @outlined
 def _add_drive_forces(setup, drives, armature, span, applied, pose, e, s, f):
-    """Add drive forces and applied forces of joints, along the rows of their coordinates."""
+    """Add drive forces and applied forces of joints, along the rows of their coordinates.
+
+    Where drives are soft rows, only the applied forces are added.
+    """
     table, system = setup.table, setup.system
     read_coordinates(setup, pose, e, s.q, s.qd)
-    drive_forces(drives, armature, span, 0.0, s.q, s.qd, applied, s.tau, s.added)
+    if len(setup.soft.row) > 0:
+        for v in range(len(applied)):
+            s.tau[v] = applied[v]
+    else:
+        drive_forces(drives, armature, span, 0.0, s.q, s.qd, applied, s.tau, s.added)
     for c in range(setup.constraints[1], setup.constraints[2]):
         r = system.row_start[c]
         tau = s.tau[table.drive[r, 1]]

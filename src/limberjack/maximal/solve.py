@@ -18,6 +18,7 @@ from limberjack.linear.saddle import NO_ROOM, NO_SOLUTION, factor_saddle, list_a
 from limberjack.maximal.bodies import Bodies, move_bodies
 from limberjack.maximal.forces import read_coordinates
 from limberjack.maximal.rows import Evaluation, evaluate
+from limberjack.maximal.soft_rows import SoftRows, set_soft_rhs
 
 __all__ = [
     "ACTIVE_TOLERANCE", "BAUMGARTE", "BY_VELOCITIES", "FIRST_ORDER", "GAP_ALLOWED", "HUGE", "MAX_ITERATIONS", "MIDWAY",
@@ -54,6 +55,7 @@ class Setup(NamedTuple):
     constraints: np.ndarray  # (3,) number of equalities; of equalities and inequalities; of all
     gravity: np.ndarray  # (3,)
     free_joints: np.ndarray  # (k, 2) link and first velocity of the bodies on free joints
+    soft: SoftRows  # springs, dampers, motors and grips that are rows, with laws set by the method
 
 
 class State(NamedTuple):
@@ -149,6 +151,8 @@ def factor_and_solve(setup, tree, structure, mode, h, stabilization, rate, activ
     """
     rows = setup.system.row_start[setup.constraints[1]]
     set_rhs(setup.table, rows, mode, h, stabilization, rate, e.values, s.last_force, saddle.r, saddle.c)
+    if len(setup.soft.row) > 0:
+        set_soft_rhs(setup.soft, mode, h, e.values, saddle.r, saddle.c)
     if soft:
         _add_loop_compliance(setup.system, tree is None, setup.constraints[0], saddle.auxiliary, e.m, e.j, saddle.c)
     status = factor_saddle(setup.system, tree, structure, e.m, e.j, saddle)

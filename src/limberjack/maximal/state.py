@@ -29,6 +29,7 @@ from limberjack.maximal.scalable_bodies import (
     shape_columns,
     start_shapes,
 )
+from limberjack.maximal.soft_rows import new_soft_rows, no_soft_rows
 from limberjack.maximal.solve import REPORT, Setup, State, evaluate_state
 from limberjack.model.arrays import BALL_DRIVE, DOF, SCALAR_DRIVE, Drives, whole_span
 from limberjack.model.compile import drives_of
@@ -202,13 +203,16 @@ class MaximalState:
         solver: "tree", "sparse" or "auto" of the saddle system.
         strict: whether a loop left open is an error.
         few: rows of loops up to which "auto" takes the forest; beyond them it takes what is predicted to be faster.
+        soft: whether springs, dampers, motors and grips that have rows are solved by their laws, see `soft_rows.py`.
     """
 
     def __init__(
-        self, model: Model, whole: Maximal, *, solver: str = "auto", strict: bool = True, few: int = _FEW
-    ) -> None:
+        self, model: Model, whole: Maximal, *, solver: str = "auto", strict: bool = True, few: int = _FEW,
+        soft: bool = False,
+    ) -> None:  # fmt: skip
         self._model, self._strict = model, strict
         self.whole: Maximal = whole
+        self._loop_drives = _loop_drives(model, whole)
         a = model.arrays
         self._links = a.links
         self._span = whole_span(a.links, a.drives)
@@ -225,6 +229,7 @@ class MaximalState:
             counts,
             a.links.gravity,
             free_joints_of(model),
+            self._soft_rows() if soft else no_soft_rows(),
         )
         self._e = new_evaluation(whole)
         self._loops, self._ordering = _choose_solver(whole, solver, few)
@@ -241,7 +246,6 @@ class MaximalState:
         self._q, self._qd = q[: model.nq], qd[: model.nv]
         self._q[:], self._qd[:] = model.q0, model.qd0
         self.loop_tau = np.zeros(nv - model.nv)
-        self._loop_drives = _loop_drives(model, whole)
         self._s = State(
             poses(), speeds(), q, qd, np.zeros(nv), np.zeros(nv), poses(), speeds(), poses(),
             poses(), speeds(), poses(), speeds(), np.zeros(len(whole.table.weights)),
@@ -267,6 +271,12 @@ class MaximalState:
         # loops open at the start may be closed by the state given next: they are looked at in the first step
         self._closed = False
         self._put_state(check=False)
+
+    def _soft_rows(self) -> Any:
+        model, whole = self._model, self.whole
+        drives = Drives(*(np.concatenate(pair) for pair in zip(model.arrays.drives, self._loop_drives, strict=True)))
+        counts = model.joint_count, len(model.springs)
+        return new_soft_rows(whole.table, whole.system.row_start, *counts, drives, first=0)
 
     def constraint_tables(self) -> tuple[Table, ...]:
         """Return the table of the rows."""

@@ -17,7 +17,7 @@ from limberjack.constraints.row_forces import RowForces, no_row_forces
 from limberjack.constraints.rows import ANGLE, COORDINATES, ROWS
 from limberjack.errors import LimberjackError, StateError, Status
 from limberjack.methods.stepper import Forces, Stepper
-from limberjack.model.arrays import SPAN, Springs, blocks_of, span_of
+from limberjack.model.arrays import LINK, SPAN, Springs, blocks_of, figure_blocks, span_of
 from limberjack.model.model import Model
 from limberjack.reduced.constrained_step import ACCELERATIONS, take_constrained_steps
 from limberjack.reduced.constraint_set import ConstraintSet, Grip
@@ -27,7 +27,7 @@ from limberjack.reduced.forces import SpringWork, new_spring_work, no_wrenches
 from limberjack.reduced.momentum import MomentumTargets, new_momentum_targets
 from limberjack.reduced.reaction_terms import row_forces_of
 from limberjack.reduced.step import INTEGRATORS, MOMENTUM, RK4, new_buffers, take_steps
-from limberjack.reduced.work import ROW, Work, new_work
+from limberjack.reduced.work import ROW, Work, new_lanes, new_work
 from limberjack.spatial.frames import matrix_from_quaternion
 
 __all__ = [
@@ -39,8 +39,7 @@ __all__ = [
     "ImpulseStepper",
     "RowStepper",
     "constrained_stepper",
-    "cuts",
-    "new_group",
+    "groups_of",
 ]
 
 
@@ -55,37 +54,49 @@ class Group(NamedTuple):
     aims: MomentumTargets
 
 
-def cuts(model: Model, threads: int) -> list[tuple[int, int]]:
-    """Return ranges of links, whole trees of about equal work, that no spring crosses."""
-    links = model.arrays.links
-    n = len(links.parent)
-    ends = np.append(np.flatnonzero(links.parent < 0)[1:], n)
-    wanted = (
-        [int(ends[min(np.searchsorted(ends, n * (k + 1) / threads), len(ends) - 1)]) for k in range(threads)]
-        if n
-        else [0]
-    )
+def groups_of(model: Model, threads: int, *, momentum: bool = False) -> list[Group]:
+    """Return the trees of a model in groups of about equal work, one per thread, that no spring ties together.
+
+    Without springs the blocks are the same for any number of threads. Springs may tie any trees of a group together:
+    then it is one block.
+
+    Args:
+        model: the model.
+        threads: how many groups at most.
+        momentum: whether groups have momenta to maintain; figures are then stepped one at a time.
+    """
+    a, n = model.arrays, len(model.arrays.links.parent)
+    if len(a.springs.link) or momentum:
+        blocks, sizes = blocks_of(a.links, a.drives, 0, n), np.zeros((0, 3), np.int64)
+    else:
+        blocks, sizes = figure_blocks(a.links, a.drives)
+    shared, out = new_work(a.links)._replace(rows=np.zeros((0, ROW))), list[Group]()
+    for first, last in _cuts(model, blocks, threads):
+        begin, end = (int(blocks[first, LINK]), int(blocks[last - 1, LINK + 1])) if n else (0, 0)
+        inside = ((a.springs.link >= begin) & (a.springs.link < end)).any(axis=1)
+        springs = Springs(*(np.ascontiguousarray(field[inside]) for field in a.springs))
+        whole = span_of(a.links, a.drives, begin, end)
+        own = whole[None].copy() if len(springs.link) or not n else blocks[first:last]
+        work = shared._replace(rows=new_work(a.links, own).rows, lanes=new_lanes(sizes[first:last]))
+        targets = new_momentum_targets(a.links, whole, momentum)
+        out.append(Group(own, own[0].copy(), springs, work, new_spring_work(a.links, springs), targets))
+    return out
+
+
+def _cuts(model: Model, blocks: np.ndarray, threads: int) -> list[tuple[int, int]]:
+    """Return ranges of blocks of about equal work that no spring crosses."""
+    if not len(blocks):
+        return [(0, 0)]
+    n, ends = len(model.arrays.links.parent), blocks[:, LINK + 1]
     tied = model.arrays.springs.link
     tied = tied[(tied >= 0).all(axis=1)]
     borders = [0]
-    for end in sorted(set(wanted)):
+    for k in np.searchsorted(ends, n * np.arange(1, threads + 1) / threads) + 1:
+        end = ends[k - 1]
         crossed = len(tied) and ((tied.min(axis=1) < end) & (tied.max(axis=1) >= end)).any()
-        if end == n or (end > borders[-1] and not crossed):
-            borders.append(end)
-    return list(zip(borders[:-1], borders[1:], strict=True))
-
-
-def new_group(model: Model, first: int, last: int, momentum: bool, shared: Work) -> Group:
-    """Return the group of the links first .. last - 1; with `momentum`, with momenta to maintain."""
-    a = model.arrays
-    inside = ((a.springs.link >= first) & (a.springs.link < last)).any(axis=1)
-    springs = Springs(*(np.ascontiguousarray(field[inside]) for field in a.springs))
-    whole = span_of(a.links, a.drives, first, last)
-    # Springs may tie any trees of the group together: then it is one block.
-    blocks = whole[None].copy() if len(springs.link) else blocks_of(a.links, a.drives, first, last)
-    aims = new_momentum_targets(a.links, whole, momentum)
-    work = shared._replace(rows=new_work(a.links, blocks).rows)
-    return Group(blocks, blocks[0].copy(), springs, work, new_spring_work(a.links, springs), aims)
+        if end == n or (k > borders[-1] and not crossed):
+            borders.append(int(k))
+    return [(i, j) for i, j in zip(borders[:-1], borders[1:], strict=True) if i < j]
 
 
 class ImpulseResponse:
@@ -159,14 +170,10 @@ class FullStepper(ImpulseStepper):
     def __init__(
         self, model: Model, integrator: str, substeps: int, threads: int, ignored: frozenset[str] = frozenset()
     ) -> None:
-        links = model.arrays.links
         self._model, self._code, self._substeps = model, INTEGRATORS.index(integrator), substeps
         self.q, self.qd = model.q0.copy(), model.qd0.copy()
-        shared = new_work(links)._replace(rows=np.zeros((0, ROW)))
         self._buffers = new_buffers(model.nq, model.nv)
-        self._groups = [
-            new_group(model, first, last, self._code == MOMENTUM, shared) for first, last in cuts(model, threads)
-        ]
+        self._groups = groups_of(model, threads, momentum=self._code == MOMENTUM)
         self._call: Any = take_steps
         self._integrator, self._ignored = integrator, ignored
         self._constrained: ConstrainedStepper | None = None  # takes over while a grip acts

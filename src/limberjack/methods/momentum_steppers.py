@@ -13,39 +13,44 @@ from typing import Any
 
 import numpy as np
 
+from limberjack._bound import Bound
+from limberjack._jit import entry
 from limberjack.errors import Status
 from limberjack.methods.acceleration_steppers import (
     ContactRowStepper,
-    Group,
     ImpulseStepper,
     RowStepper,
-    cuts,
-    new_group,
+    groups_of,
 )
 from limberjack.methods.stepper import Forces, Stepper
-from limberjack.model.arrays import SPAN, Drives, Springs
+from limberjack.model.arrays import SPAN
 from limberjack.model.model import Model
+from limberjack.reduced.bound_steps import (
+    ContactArguments,
+    Kept,
+    Motion,
+    RowArguments,
+    TreeArguments,
+    contact_steps,
+    new_motion,
+    row_steps,
+    row_velocities,
+    tree_steps,
+    tree_velocities,
+)
 from limberjack.reduced.constraint_set import ConstraintSet, Grip
 from limberjack.reduced.contact_set import ContactSet
-from limberjack.reduced.forces import Wrenches, new_spring_work
+from limberjack.reduced.forces import Wrenches, new_spring_work, no_wrenches
 from limberjack.reduced.reaction_terms import lag_of
 from limberjack.reduced.variational import (
     COUNTS,
     ITERATIONS,
     Carried,
-    External,
     new_carried,
     new_variational_work,
-    take_variational_steps,
-    velocities_at,
 )
-from limberjack.reduced.variational_rows import (
-    RowSet,
-    constrained_velocities_at,
-    take_variational_contact_steps,
-    take_variational_row_steps,
-)
-from limberjack.reduced.work import ROW, new_work
+from limberjack.reduced.variational_rows import RowSet
+from limberjack.reduced.work import new_work
 
 __all__ = [
     "INTEGRATORS",
@@ -53,7 +58,6 @@ __all__ = [
     "VariationalContactStepper",
     "VariationalRowStepper",
     "VariationalStepper",
-    "copy_of",
     "spring_rates",
     "stiff_springs",
 ]
@@ -88,13 +92,10 @@ def stiff_springs(rates: np.ndarray, dt: float) -> bool:
     return bool((rates * (dt * dt, dt) > STIFF).any())
 
 
-def copy_of(forces: Forces) -> Forces:
-    """Return forces that stay as they are."""
-    return Forces(
-        forces.tau.copy(),
-        Drives(*(array.copy() for array in forces.drives)),
-        Wrenches(*(array.copy() for array in forces.wrenches)),
-    )
+def _carry_forces(last: Motion, new: Motion) -> None:
+    """Write the forces of the last call from one set of arguments to another."""
+    new.acted[:], new.acted_drives.scalar[:] = last.acted, last.acted_drives.scalar
+    new.acted_drives.ball[:] = last.acted_drives.ball
 
 
 class CarriedStepper(ImpulseStepper):
@@ -106,50 +107,108 @@ class CarriedStepper(ImpulseStepper):
         self.q, self._qd = model.q0.copy(), model.qd0.copy()
         self._spring_rates = spring_rates(model)
         self._carried: Carried = new_carried(model.arrays.links, 0)
-        self._counts = np.zeros(COUNTS, np.int64)
-        self._forces: Forces | None = None
-        self._dt = self._time = 0.0
-        self._current = True  # whether _qd is the velocity at q
+        self._counts, self._counter = np.zeros(COUNTS, np.int64), np.zeros(1, np.int64)
+        self._bound: Bound | None = None  # arguments of calls, while they are those of `_forces`
+        self._forces: Forces | None = None  # that the arguments are for
+        self._acted: Wrenches = no_wrenches()  # in the last call
+        self._dt, self._stiff = 0.0, False
+        # whether _qd is the velocity at q, as 1 or 0, and the time: written by the call, which may be interrupted
+        self._current, self._time = np.ones(1, np.int64), np.zeros(1)
         self._known = self.q.copy(), self._qd.copy()
 
-    @abstractmethod
-    def _take(self, n: int, dt: float, forces: Forces, time: float) -> tuple[int, int]:
-        """Take n steps; return the steps taken and a status. After a failure the state is whatever it is."""
+    in_one_call = True
 
     @abstractmethod
-    def _derive(self, forces: Forces) -> None:
+    def _bind(self, forces: Forces) -> Bound:
+        """Return the arguments of calls."""
+
+    @abstractmethod
+    def _take(self, wrenches: Wrenches, n: int, dt: float, time: float, keep: bool) -> tuple[int, int]:
+        """Take n steps with the arguments bound; return the steps taken and a status.
+
+        After a failure the state is that before the call with `keep`, else whatever it is.
+        """
+
+    @abstractmethod
+    def _derive(self) -> None:
         """Fill _qd with the velocities at q."""
 
     @property
     def qd(self) -> np.ndarray:  # pyright: ignore[reportIncompatibleVariableOverride]
         """(nv,) velocities at q."""
-        if not self._current and self._forces is not None:
-            self._derive(self._forces)
-            self._known[1][:], self._current = self._qd, True
+        if not self._current[0] and self._forces is not None:
+            self._ready(self._forces, self._dt)
+            self._derive()
+            self._known[1][:], self._current[0] = self._qd, 1
         return self._qd
 
-    def _external(self, springs: Springs, dt: float, forces: Forces) -> External:
-        return External(forces.drives, springs, stiff_springs(self._spring_rates, dt), forces.tau, forces.wrenches)
+    def _motion(self, forces: Forces, blocks: np.ndarray, span: np.ndarray, work: Any) -> Motion:
+        a = self._model.arrays
+        return new_motion(
+            a.links, forces.drives, a.springs, forces.tau, blocks, span, work, self._carried, self.q, self._qd,
+            self._known[0], self._counts, self._counter, self._current, self._time,
+        )  # fmt: skip
+
+    def _ready(self, forces: Forces, dt: float, last: Bound | None = None) -> None:
+        """Bind the arguments of calls, unless they are; `last` has the forces of the last call."""
+        known, bound = self._forces, self._bound
+        if bound is None or known is None or known.tau is not forces.tau or known.drives is not forces.drives:
+            last = last or bound
+            bound = self._bound = self._bind(forces)
+            if last is not None:
+                _carry_forces(last.arguments.motion, bound.arguments.motion)
+            self._forces = forces
+        if dt != self._dt:
+            self._dt, self._stiff = dt, stiff_springs(self._spring_rates, dt)
 
     def advance(self, n: int, dt: float, forces: Forces, time: float = 0.0) -> tuple[int, int]:
         """Take up to n steps; see `Stepper`."""
-        start = self.q.copy(), self.state_arrays()
+        self._ready(forces, dt)
+        found = self.advance_in_one_call(n, dt, forces, time)
+        if found is not None:
+            return found
+        start, wrenches = (self.q.copy(), self.state_arrays()), forces.wrenches
         self._counts[:] = 0
-        taken, status = self._take(n, dt, forces, time)
+        taken, status = self._take(wrenches, n, dt, time, False)
         while status in (Status.MORE_ROWS, Status.MORE_CONTACTS):
+            last = self._bound
             self._return_to(start)
             self._make_room(status)
-            taken, status = self._take(n, dt, forces, time)
+            self._ready(forces, dt, last)
+            taken, status = self._take(wrenches, n, dt, time, False)
         if taken < n:
             # Blocks may be at different steps, or in the middle of one.
             self._return_to(start)
-            self._take(taken, dt, forces, time)
+            self._ready(forces, dt)
+            self._take(wrenches, taken, dt, time, False)
         if n > 0:
-            self._known[0][:] = self.q
-            # the velocity at q has half of the impulse of the forces that acted, not of those set afterwards
-            self._forces = copy_of(forces)
-            self._current, self._dt, self._time = False, dt, time + taken * dt
+            self._note_wrenches(wrenches)
         return taken, status
+
+    def advance_in_one_call(self, n: int, dt: float, forces: Forces, time: float) -> tuple[int, int] | None:
+        """Take n steps by one compiled call; None where one of them fails, and nothing has changed then."""
+        known = self._forces
+        if (
+            dt != self._dt or n <= 0 or self._bound is None or known is None
+            or forces.tau is not known.tau or forces.drives is not known.drives
+        ):  # fmt: skip
+            return None
+        wrenches = forces.wrenches
+        taken, status = self._take(wrenches, n, dt, time, True)
+        if status:
+            return None
+        self._note_wrenches(wrenches)
+        return taken, 0
+
+    def _note_wrenches(self, wrenches: Wrenches) -> None:
+        if len(wrenches.link):
+            self._acted = Wrenches(wrenches.link.copy(), wrenches.data.copy())
+        elif len(self._acted.link):
+            self._acted = no_wrenches()
+
+    def steps_counted(self) -> int:
+        """Return the number of steps that compiled calls have taken; see `Stepper`."""
+        return self._counter[0]
 
     def _make_room(self, status: int) -> None:
         """Grow what a status says is too small."""
@@ -165,15 +224,15 @@ class CarriedStepper(ImpulseStepper):
     def invalidate(self) -> None:
         """Start from (q, qd) where they were set; a force that was set changes nothing carried."""
         moved = not np.array_equal(self.q, self._known[0])
-        if moved and not self._current:
+        if moved and not self._current[0]:
             # qd is still that of the pose before it was set
             now = self.q.copy()
             self.q[:] = self._known[0]
             self.qd  # noqa: B018 - reading derives it
             self.q[:] = now
-        if moved or (self._current and not np.array_equal(self._qd, self._known[1])):
+        if moved or (self._current[0] and not np.array_equal(self._qd, self._known[1])):
             self._carried.clock[:] = 0.0
-            self._current = True
+            self._current[0] = 1
             self._known[0][:], self._known[1][:] = self.q, self._qd
 
     def joint_forces_changed(self, first: int, last: int) -> None:
@@ -187,7 +246,7 @@ class CarriedStepper(ImpulseStepper):
         """Set what `state_arrays` returned, at the q and qd that were set."""
         self._set_own(arrays)
         self._known[0][:], self._known[1][:] = self.q, self._qd
-        self._current = True
+        self._current[0] = 1
 
     def _set_own(self, arrays: dict[str, np.ndarray]) -> None:
         for name, array in self._carried._asdict().items():
@@ -198,7 +257,7 @@ class CarriedStepper(ImpulseStepper):
         self.q[:], self._qd[:] = other.q, other.qd
         self._carried.clock[:] = 0.0
         self._known[0][:], self._known[1][:] = self.q, self._qd
-        self._current = True
+        self._current[0] = 1
 
     def stats(self) -> dict[str, Any]:
         """Return the links visited, and substeps, iterations, halvings and projections of the last call."""
@@ -213,8 +272,7 @@ class VariationalStepper(CarriedStepper):
     def __init__(self, model: Model, integrator: str, threads: int, ignored: frozenset[str] = frozenset()) -> None:
         super().__init__(model, integrator, ignored)
         links = model.arrays.links
-        shared = new_work(links)._replace(rows=np.zeros((0, ROW)))
-        groups = [new_group(model, first, last, False, shared) for first, last in cuts(model, threads)]
+        groups = groups_of(model, threads)
         clocks = np.cumsum([0, *(len(group.blocks) for group in groups)])
         self._carried = new_carried(links, int(clocks[-1]))
         self._parts = [
@@ -222,32 +280,48 @@ class VariationalStepper(CarriedStepper):
              self._carried._replace(clock=self._carried.clock[first:last]), np.zeros(COUNTS, np.int64))
             for group, first, last in zip(groups, clocks[:-1], clocks[1:], strict=True)
         ]  # fmt: skip
+        self._bounds: list[Bound] = []
+        self._call: Any = tree_steps
         self._pool = ThreadPoolExecutor(len(self._parts) - 1) if len(self._parts) > 1 else None
 
-    def _derive(self, forces: Forces) -> None:
-        for group, work, carried, _ in self._parts:
-            velocities_at(
-                self._model.arrays.links, self._external(group.springs, self._dt, forces), group.blocks, 0,
-                len(group.blocks), group.span, work, carried, self.q, self._qd,
-            )  # fmt: skip
+    def _bind(self, forces: Forces) -> Bound:
+        motions: list[Motion] = []
+        for group, work, carried, counts in self._parts:
+            motion = self._motion(forces, group.blocks, group.span, work)
+            if self._pool is not None:
+                # parts share the forces of the last call; what is known of all is noted when all have ended
+                first = (motions or [motion])[0]
+                motion = motion._replace(
+                    carried=carried, counts=counts, springs=group.springs, acted_drives=first.acted_drives,
+                    acted=first.acted, q_known=self.q.copy(), taken=np.zeros(1, np.int64),
+                )  # fmt: skip
+            motions.append(motion)
+        self._bounds = [Bound(TreeArguments(motion)) for motion in motions]
+        return self._bounds[0]
 
-    def _take(self, n: int, dt: float, forces: Forces, time: float) -> tuple[int, int]:
-        first, *rest = self._parts
-        others = [self._pool.submit(self._take_part, part, n, dt, forces) for part in rest] if self._pool else []
-        taken, status = min([self._take_part(first, n, dt, forces), *(other.result() for other in others)])
+    def _derive(self) -> None:
+        for bound in self._bounds:
+            tree_velocities(bound, self._acted)
+
+    def advance_in_one_call(self, n: int, dt: float, forces: Forces, time: float) -> tuple[int, int] | None:
+        """Take n steps by one compiled call on one thread; see `CarriedStepper`."""
+        return super().advance_in_one_call(n, dt, forces, time) if self._pool is None else None
+
+    def _take(self, wrenches: Wrenches, n: int, dt: float, time: float, keep: bool) -> tuple[int, int]:
+        if self._pool is None:
+            found = self._call(self._bounds[0], wrenches, self._stiff, self._iterations, n, dt, time, keep)
+            if self._call is tree_steps:
+                self._call = entry(tree_steps)
+            return found
         for part in self._parts:
-            self._counts += part[3]
+            part[3][:] = 0
+        tasks = [(bound, wrenches, self._stiff, self._iterations, n, dt, time, keep) for bound in self._bounds]
+        others = [self._pool.submit(tree_steps, *task) for task in tasks[1:]]
+        taken, status = min([tree_steps(*tasks[0]), *(other.result() for other in others)])
+        self._counts[:] = sum(part[3] for part in self._parts)
+        self._known[0][:] = self.q
+        self._counter[0] += taken
         return taken, status
-
-    def _take_part(
-        self, part: tuple[Group, Any, Carried, np.ndarray], n: int, dt: float, forces: Forces
-    ) -> tuple[int, int]:
-        group, work, carried, counts = part
-        counts[:] = 0
-        return take_variational_steps(
-            self._model.arrays.links, self._external(group.springs, dt, forces), group.blocks, len(group.blocks),
-            group.span, self._iterations, n, dt, work, carried, self.q, self._qd, counts,
-        )  # fmt: skip
 
     def grab(self, grip: Grip) -> Stepper:
         """Add a grip; see `Stepper`: a stepper with rows takes over until it is released."""
@@ -282,12 +356,15 @@ class VariationalRowStepper(RowStepper, CarriedStepper):
     ) -> None:
         super().__init__(model, integrator, ignored)
         self.constraint_set, self._without = constraint_set, without
+        self._velocity_arguments: tuple[Bound, Bound]
+        self._derived: Any = row_velocities
+        self._call: Any = row_steps
         self._build()
 
     def _build(self) -> None:
         """Make what depends on the rows; the motion goes on from the velocities at q."""
         a, blocks = self._model.arrays, self.constraint_set.spans
-        self._carried = new_carried(a.links, len(blocks))
+        self._carried, self._bound = new_carried(a.links, len(blocks)), None
         self._span = blocks[0].copy() if len(blocks) else np.zeros(SPAN, np.int64)
         self._work = new_variational_work(a.links, self._new_work(blocks), new_spring_work(a.links, a.springs), True)
 
@@ -298,27 +375,42 @@ class VariationalRowStepper(RowStepper, CarriedStepper):
         c = self.constraint_set
         return RowSet(c.table, c.own, c.constraint)
 
-    def _take(self, n: int, dt: float, forces: Forces, time: float) -> tuple[int, int]:
-        a = self._model.arrays
-        return take_variational_row_steps(
-            a.links, self._external(a.springs, dt, forces), self._rows(), self.constraint_set.spans, self._span,
-            self._iterations, n, dt, time, self._work, self._carried, self.q, self._qd, self._counts,
-        )  # fmt: skip
+    def _kept(self) -> Kept:
+        c = self.constraint_set
+        return Kept(
+            c.constraint.near.copy(), c.own.tau.copy(), c.constraint.state.copy(), c.constraint.multipliers.copy()
+        )
+
+    def _bind(self, forces: Forces) -> Bound:
+        motion, rows = self._motion(forces, self.constraint_set.spans, self._span, self._work), self._rows()
+        self._velocity_arguments = Bound(motion), Bound(rows)
+        return self._bind_steps(motion, rows)
+
+    def _bind_steps(self, motion: Motion, rows: RowSet) -> Bound:
+        return Bound(RowArguments(motion, rows, self._kept()))
+
+    def _take(self, wrenches: Wrenches, n: int, dt: float, time: float, keep: bool) -> tuple[int, int]:
+        found = self._call(self._bound, wrenches, self._stiff, self._iterations, n, dt, time, keep)
+        if self._call is row_steps:
+            self._call = entry(row_steps)
+        return found
 
     def _make_room(self, status: int) -> None:
+        self._bound = None
         if status == Status.MORE_ROWS:
             self.constraint_set.grow()
 
-    def _derive(self, forces: Forces) -> None:
-        a = self._model.arrays
-        while self._velocities(a.links, self._external(a.springs, self._dt, forces)) == Status.MORE_ROWS:
+    def _derive(self) -> None:
+        while self._velocities() == Status.MORE_ROWS:
+            last, self._bound = self._bound, None
             self.constraint_set.grow()
+            assert last is not None and self._forces is not None
+            self._ready(self._forces, self._dt, last)
 
-    def _velocities(self, links: Any, external: External, whole: bool = False) -> int:
-        return constrained_velocities_at(
-            links, external, self._rows(), self.constraint_set.spans, self._span, self._time, whole, self._work,
-            self._carried, self.q, self._qd,
-        )  # fmt: skip
+    def _velocities(self, whole: bool = False) -> int:
+        if self._derived is row_velocities and row_velocities.overloads:
+            self._derived = entry(row_velocities)
+        return self._derived(*self._velocity_arguments, self._stiff, self._acted, float(self._time[0]), whole)
 
     def state_arrays(self) -> dict[str, np.ndarray]:
         """Return what is carried and the state of the rows."""
@@ -343,7 +435,7 @@ class VariationalRowStepper(RowStepper, CarriedStepper):
         """Change the rows; see `RowStepper`. The motion goes on from the velocities at q."""
         qd = self.qd.copy()
         found = super()._rebuild(change)
-        self._qd[:], self._current = qd, True
+        self._qd[:], self._current[0] = qd, 1
         self._known[0][:], self._known[1][:] = self.q, qd
         return found
 
@@ -362,17 +454,27 @@ class VariationalContactStepper(ContactRowStepper, VariationalRowStepper):
     def __init__(self, model: Model, integrator: str, constraint_set: ConstraintSet, ignored: frozenset[str]) -> None:
         self._contact_set = ContactSet(model, ignored)
         super().__init__(model, integrator, constraint_set, ignored)
+        self._call = contact_steps
 
     def _new_work(self, blocks: np.ndarray) -> Any:
         return self._contact_set.state.work
 
-    def _take(self, n: int, dt: float, forces: Forces, time: float) -> tuple[int, int]:
-        a, contact_set = self._model.arrays, self._contact_set
-        taken, status = take_variational_contact_steps(
-            a.links, self._external(a.springs, dt, forces), self._rows(), contact_set.search(),
-            self.constraint_set.spans, self._span, self._iterations, n, dt, time, contact_set.impact_after, self._work,
-            self._carried, self.q, self._qd, self._counts,
-        )  # fmt: skip
+    def _bind_steps(self, motion: Motion, rows: RowSet) -> Bound:
+        warm = self._contact_set.warm_start
+        search, kept = self._contact_set.search(), self._kept()
+        return Bound(
+            ContactArguments(
+                motion, rows, kept, search, warm.name.copy(), warm.impulse.copy(), self._contact_set.state.dry.copy()
+            )
+        )
+
+    def _take(self, wrenches: Wrenches, n: int, dt: float, time: float, keep: bool) -> tuple[int, int]:
+        contact_set = self._contact_set
+        taken, status = self._call(
+            self._bound, wrenches, self._stiff, self._iterations, n, dt, time, contact_set.impact_after, keep
+        )
+        if self._call is contact_steps:
+            self._call = entry(contact_steps)
         if taken:
             contact_set.last_step = dt
         return taken, status
@@ -382,8 +484,14 @@ class VariationalContactStepper(ContactRowStepper, VariationalRowStepper):
             self._contact_set.grow()
         super()._make_room(status)
 
-    def _velocities(self, links: Any, external: External, whole: bool = True) -> int:
-        return super()._velocities(links, external, True)
+    def _set_row_arrays(self, arrays: dict[str, np.ndarray]) -> None:
+        before = self._contact_set.warm_start
+        super()._set_row_arrays(arrays)
+        if self._contact_set.warm_start is not before:  # there were more contacts than there was room for
+            self._bound = None
+
+    def _velocities(self, whole: bool = True) -> int:
+        return super()._velocities(True)
 
     def velocity_lag(self) -> np.ndarray | None:
         """Return half of the last substep for trees that contacts act on, else 0; see `Stepper`."""

@@ -60,6 +60,7 @@ SENSORS: dict[str, SensorKind] = {
     "force": SensorKind(("point",), 3),
     "torque": SensorKind(("point",), 3),
     "touch": SensorKind(("point",), 1),
+    "rangefinder": SensorKind(("point",), 1),
     "subtree_com": SensorKind(("body",), 3),
     "subtree_linear_velocity": SensorKind(("body",), 3),
     "subtree_angular_momentum": SensorKind(("body",), 3),

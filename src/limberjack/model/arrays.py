@@ -10,6 +10,8 @@ from typing import NamedTuple
 
 import numpy as np
 
+from limberjack.model.joints import HINGE, SLIDE
+
 __all__ = [
     "Drives",
     "Links",
@@ -17,6 +19,7 @@ __all__ = [
     "blocks_of",
     "drive_arrays",
     "drives_from",
+    "figure_blocks",
     "roles_of",
     "span_of",
     "whole_span",
@@ -103,6 +106,8 @@ class Springs(NamedTuple):
 LINK, DOF, COORDINATE, QUATERNION, SCALAR_DRIVE, BALL_DRIVE, RUN = 0, 2, 4, 6, 8, 10, 12
 SPAN = 14
 BLOCK = 192
+# So many identical trees are stepped at a time, if they have so many links and this part of them is on hinges.
+FIGURES, _FEWEST_LINKS, _HINGES = 4, 8, 0.75
 
 
 def span_of(links: Links, drives: Drives, first: int, last: int) -> np.ndarray:
@@ -131,6 +136,56 @@ def blocks_of(links: Links, drives: Drives, first: int, last: int) -> np.ndarray
             ends.append(int(end))
             begin = int(end)
     return np.array([span_of(links, drives, i, j) for i, j in zip(ends[:-1], ends[1:], strict=True)])
+
+
+def figure_blocks(links: Links, drives: Drives) -> tuple[np.ndarray, np.ndarray]:
+    """Return the spans (k, SPAN) of blocks of whole trees, and the links, dofs and coordinates (k, 3) of their figures.
+
+    Four identical trees in a row, mostly on hinges, are a block that is stepped four trees at a time. Others are
+    gathered as by `blocks_of`, and have sizes of 0.
+    """
+    roots = np.flatnonzero(links.parent < 0)
+    ends, tree, start = np.append(roots, len(links.parent))[1:], 0, 0
+    spans, sizes = list[np.ndarray](), list[list[int]]()
+
+    def gather(last: int) -> None:
+        if last > start:
+            others = blocks_of(links, drives, start, last)
+            spans.extend(others)
+            sizes.extend([[0, 0, 0]] * len(others))
+
+    shapes = [_shape(links, int(i), int(j)) for i, j in zip(roots, ends, strict=True)]
+    while tree < len(roots):
+        four = shapes[tree : tree + FIGURES]
+        if len(four) == FIGURES and four[0] and all(shape == four[0] for shape in four):
+            gather(int(roots[tree]))
+            start = int(ends[tree + FIGURES - 1])
+            block, one = (span_of(links, drives, int(roots[tree]), int(end)) for end in (start, ends[tree]))
+            spans.append(block)
+            sizes.append([int(one[k + 1] - one[k]) for k in (LINK, DOF, COORDINATE)])
+            tree += FIGURES
+        else:
+            tree += 1
+    gather(len(links.parent))
+    return np.array(spans, np.int64).reshape(-1, SPAN), np.array(sizes, np.int64).reshape(-1, 3)
+
+
+def _shape(links: Links, first: int, end: int) -> bytes:
+    """Return what trees have in common that are stepped together, b"" for a tree that is not: where it stands is not.
+
+    Its placement is that of its root, and identical trees may differ in everything that acts on them.
+    """
+    kind = links.kind[first:end]
+    if end - first < _FEWEST_LINKS or (kind == SLIDE).any() or (kind == HINGE).sum() < _HINGES * (end - first):
+        return b""
+    factors = slice(links.factor_start[first], links.factor_start[end])
+    v = int(links.v_start[first])
+    parts = (
+        links.parent[first + 1 : end] - first, kind, links.dof[first:end], links.placement[first + 1 : end],
+        links.inertia[first:end], links.factor_start[first : end + 1] - links.factor_start[first],
+        links.factor_kind[factors], links.factor_data[factors], links.armature[v : v + int(links.dof[first:end].sum())],
+    )  # fmt: skip
+    return b"".join(part.tobytes() for part in parts)
 
 
 def whole_span(links: Links, drives: Drives) -> np.ndarray:

@@ -610,7 +610,7 @@ class Builder(BodyBuilder, RegisteredBodyBuilder, ShapeBuilder, ConstraintBuilde
     def add_model(
         self, model: Model, name: str, *, position: ArrayLike = ORIGIN, rotation: ArrayLike = IDENTITY
     ) -> str:
-        """Add everything of a model, `name/` before all its names, and return that name.
+        """Add everything of a model, its names after `name` and a slash, and return that name.
 
         Bodies, joints, loops, couplings, shapes (those of its world too), limits, motors, springs, points, actuators,
         tendons, sensors and excluded contacts are carried over; its gravity, its time step and its keyframes, states of

@@ -16,7 +16,7 @@ from limberjack.model.spanning_tree import Tree
 from limberjack.model.spec import WORLD, Body, Joint, Motor, Shape, Spec
 from limberjack.spatial import frames
 
-__all__ = ["Compiled", "compile_model", "drives_of", "joint_frames"]
+__all__ = ["Compiled", "Property", "compile_model", "drives_of", "joint_frames", "properties_of"]
 
 _FLIP = np.diag([1.0, -1.0, -1.0])
 
@@ -314,7 +314,7 @@ def drives_of(
     ball_index: list[tuple[int, int]] = []
     balls: list[list[float]] = []
     for i, joint in enumerate(joints):
-        for prop in _properties(joint):
+        for prop in properties_of(joint):
             q, v = int(q_start[i] + prop.q), int(v_start[i] + prop.v)
             width = 3 if prop.spin else 1
             armature[v : v + width] = prop.armature
@@ -372,7 +372,9 @@ def drives_of(
 
 
 @dataclass(frozen=True, slots=True)
-class _Property:
+class Property:
+    """What acts on one scalar or ball dof of a joint; `q` and `v` are its indices in the joint."""
+
     q: int
     v: int
     spin: bool
@@ -387,11 +389,11 @@ class _Property:
     motor: Motor | None
 
 
-def _properties(joint: Joint) -> list[_Property]:
+def properties_of(joint: Joint) -> list[Property]:
     """Return the properties of each scalar or ball dof of a joint that has any."""
     if joint.kind == "compound":
         return [
-            _Property(
+            Property(
                 k, k, False, (axis.damping,), axis.stiffness, (axis.rest,), axis.armature, axis.friction, axis.limits,
                 axis.limit_stiffness, axis.limit_damping, axis.motor,
             )
@@ -412,7 +414,7 @@ def _properties(joint: Joint) -> list[_Property]:
         spin, v = f.kind in (jt.SPIN, jt.SPIN_BACK), f.v
         end_q, end_v = f.q + (4 if spin else 1), v + (3 if spin else 1)
         out.append(
-            _Property(
+            Property(
                 f.q, v, spin, damping[v:end_v], stiffness[v], rest[f.q : end_q], armature[v:end_v], friction[v:end_v],
                 limits[v], ks[v], kd[v], motors[v],
             )

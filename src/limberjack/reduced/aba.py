@@ -29,12 +29,15 @@ __all__ = [
     "apply_inertia",
     "articulate",
     "columns",
+    "eliminate",
     "load",
     "rigid",
     "rigid_columns",
     "shift",
     "solve_accelerations",
+    "solve_dofs",
     "store_columns",
+    "substitute_dofs",
     "total",
 ]
 
@@ -190,7 +193,7 @@ def apply_inertia(g, sx, sy, sz, tx, ty, tz):
 
 
 @outlined
-def _eliminate(i, first, dof, added, tau, subspace, rows, reduced, pivot, rest):
+def eliminate(i, first, dof, added, tau, subspace, rows, reduced, pivot, rest):
     """Eliminate the dofs of link i one by one, in its row.
 
     The k-th direction acts on the inertia already reduced by those before it, which is the row Y_k of L^-1 U^T.
@@ -285,7 +288,7 @@ def articulate(
             g = _reduced_columns(shift(g, offset), u, v, inverse, force * inverse)
         else:
             store_columns(g, i, rows)
-            failed = _eliminate(i, iv, dofs[i], added, tau, subspace, rows, reduced, pivot, rest)
+            failed = eliminate(i, iv, dofs[i], added, tau, subspace, rows, reduced, pivot, rest)
             if failed != 0:
                 return failed
             g = shift(columns(i, rows), load4(rows, i, D))
@@ -298,7 +301,7 @@ def articulate(
 
 
 @outlined
-def _solve_dofs(i, iv, dof, subspace, reduced, pivot, rest, rows, qdd):
+def solve_dofs(i, iv, dof, subspace, reduced, pivot, rest, rows, qdd):
     """Fill qdd of the dofs of link i, whose BL and BC hold the acceleration by its parent; complete BL and BC."""
     lx, ly, lz = rows[i, BL], rows[i, BL + 1], rows[i, BL + 2]
     ax, ay, az = rows[i, BC], rows[i, BC + 1], rows[i, BC + 2]
@@ -321,6 +324,25 @@ def _solve_dofs(i, iv, dof, subspace, reduced, pivot, rest, rows, qdd):
         ax, ay, az = ax + subspace[k, 3] * x, ay + subspace[k, 4] * x, az + subspace[k, 5] * x
     rows[i, BL], rows[i, BL + 1], rows[i, BL + 2] = lx, ly, lz
     rows[i, BC], rows[i, BC + 1], rows[i, BC + 2] = ax, ay, az
+
+
+@outlined
+def substitute_dofs(i, iv, dof, tau, subspace, reduced, pivot, rest, rows):
+    """Take bias force P of link i through the elimination of its dofs; see `eliminate`."""
+    n0, n1, n2 = rows[i, P], rows[i, P + 1], rows[i, P + 2]
+    f0, f1, f2 = rows[i, P + 4], rows[i, P + 5], rows[i, P + 6]
+    for a in range(dof):
+        k = iv + a
+        u = tau[k] - (
+            subspace[k, 0] * n0 + subspace[k, 1] * n1 + subspace[k, 2] * n2
+            + subspace[k, 3] * f0 + subspace[k, 4] * f1 + subspace[k, 5] * f2
+        )  # fmt: skip
+        rest[k] = u
+        s = u * pivot[k, a]
+        n0, n1, n2 = n0 + s * reduced[k, 0], n1 + s * reduced[k, 1], n2 + s * reduced[k, 2]
+        f0, f1, f2 = f0 + s * reduced[k, 3], f1 + s * reduced[k, 4], f2 + s * reduced[k, 5]
+    rows[i, P], rows[i, P + 1], rows[i, P + 2] = n0, n1, n2
+    rows[i, P + 4], rows[i, P + 5], rows[i, P + 6] = f0, f1, f2
 
 
 @inner
@@ -357,7 +379,7 @@ def solve_accelerations(
         else:
             store4(rows, i, BL, l)
             store4(rows, i, BC, a)
-            _solve_dofs(i, iv, dofs[i], subspace, reduced, pivot, rest, rows, qdd)
+            solve_dofs(i, iv, dofs[i], subspace, reduced, pivot, rest, rows, qdd)
             l, a = load4(rows, i, BL), load4(rows, i, BC)  # noqa: E741
         store4(rows, i, BL, l)
         store4(rows, i, BC, a)

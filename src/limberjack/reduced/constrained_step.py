@@ -10,6 +10,7 @@ are inelastic, and their forces and impulses never pull.
 
 from __future__ import annotations
 
+import math
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -33,6 +34,7 @@ from limberjack.reduced.rows import (
     POSITION,
     ROW,
     ROW_END,
+    SINGULAR,
     VELOCITY,
     apply_multipliers,
     evaluate_rows,
@@ -51,6 +53,7 @@ __all__ = [
     "evaluate_soft_rows",
     "needs_projection",
     "new_loop_state",
+    "part_left",
     "project_positions",
     "take_constrained_steps",
 ]
@@ -59,7 +62,8 @@ __all__ = [
 CLOSED = 1e-13
 # A loop left open by more than this is an error [m, rad].
 GAP_ALLOWED = 1e-8
-_MOST_ITERATIONS = 30
+# Near singular poses steps are damped, and converge slowly; the last ones are not, in case that is why none closed.
+_MOST_ITERATIONS, _DAMPED = 230, 200
 # In place of an integrator: no step, velocities are replaced by the accelerations.
 ACCELERATIONS = 16
 
@@ -175,7 +179,10 @@ def evaluate_soft_rows(
 
 @inner
 def constrain(links, table, span, k, mode, h, margin, soft, work, constraint, qdd):
-    """Solve the rows of block k in `mode` on work left by `articulate`: fill qdd, or a correction; return a status."""
+    """Solve the rows of block k in `mode` on work left by `articulate`: fill qdd, or a correction; return a status.
+
+    h is the step; of positions 1, or 0 for steps that are not damped near singular poses.
+    """
     count = select_rows(links, table, k, mode, h, margin, soft, work.rows, qdd, constraint)
     if count == NO_ROOM:
         return Status.MORE_ROWS
@@ -189,7 +196,8 @@ def constrain(links, table, span, k, mode, h, margin, soft, work, constraint, qd
             for r in range(constraint.blocks[k, ROW], constraint.blocks[k, ROW_END]):
                 constraint.multipliers[r] = 0.0
         return 0
-    response_matrix(links, table, span, count, h, work, constraint)
+    damping = 0.0 if mode == VELOCITY or mode == GIVING else h * h
+    response_matrix(links, table, span, count, h, damping, work, constraint)
     status = solve_rows(count, constraint)
     if mode == ACCELERATION or mode == AHEAD:
         for r in range(constraint.blocks[k, ROW], constraint.blocks[k, ROW_END]):
@@ -266,6 +274,9 @@ def project_positions(links, table, span, k, time, work, constraint, tau, q, qd)
     correction = constraint.correction
     last = least = np.inf
     worst = 0.0
+    constraint.report[SINGULAR] = 0.0
+    for v in range(span[DOF], span[DOF + 1]):
+        constraint.displaced[v] = 0.0
     for r in range(constraint.blocks[k, ROW], constraint.blocks[k, ROW_END]):
         if table.role[r] == INEQUALITY:
             constraint.entered[r] = False
@@ -286,22 +297,45 @@ def project_positions(links, table, span, k, time, work, constraint, tau, q, qd)
         )
         if status == 0:
             margin = max(ACTIVE_GAP, 10.0 * worst)
-            status = constrain(links, table, span, k, POSITION, 0.0, margin, False, work, constraint, correction)
+            damped = 1.0 if iteration < _DAMPED else 0.0
+            status = constrain(links, table, span, k, POSITION, damped, margin, False, work, constraint, correction)
         if status == Status.INFEASIBLE:
             status = Status.OPEN_LOOP
         if status != 0:
             break
         advance(links, span, 1.0, correction, q)
+        for v in range(span[DOF], span[DOF + 1]):
+            constraint.displaced[v] += correction[v]
     if status == 0 and not worst <= GAP_ALLOWED:
         status = Status.OPEN_LOOP
     return status
 
 
+@outlined
+def part_left(span, h, qd, constraint):
+    """Return which part of the displacement h qd the projection has left, at most 1.
+
+    In a singular pose rows stop motions that they have no impulse against, as a chain that is stretched out can sag no
+    more: velocities are scaled by this part there, which makes no energy.
+    """
+    moved = left = 0.0
+    for v in range(span[DOF], span[DOF + 1]):
+        x = h * qd[v]
+        moved += x * x
+        left += (x + constraint.displaced[v]) ** 2
+    return math.sqrt(left / moved) if left < moved else 1.0
+
+
 @inner
-def _project(links, table, span, k, time, work, constraint, tau, q, qd):
-    """Project (q, qd) onto the rows of block k; return 0 or the code of what failed."""
+def _project(links, table, span, k, h, time, work, constraint, tau, q, qd):
+    """Project (q, qd) onto the rows of block k after a step h; return 0 or the code of what failed."""
     correction = constraint.correction
     status = project_positions(links, table, span, k, time, work, constraint, tau, q, qd)
+    if status == 0 and constraint.report[SINGULAR] > 0.0:
+        part = part_left(span, h, qd, constraint)
+        for v in range(span[DOF], span[DOF + 1]):
+            qd[v] *= part
+        evaluate_rows(links, table, span, k, time, q, qd, work, constraint)
     if status == 0:
         status = articulate(
             links, span, links.armature, tau, work.subspace, work.rows, work.reduced, work.pivot, work.rest
@@ -388,7 +422,7 @@ def _one_step(
         if not abs(qd[v]) < HUGE:
             return Status.NOT_FINITE + v
     if needs_projection(table, k, h, q, qd, constraint):
-        return _project(links, table, span, k, time + h, work, constraint, b.tau, q, qd)
+        return _project(links, table, span, k, h, time + h, work, constraint, b.tau, q, qd)
     return 0
 
 

@@ -45,6 +45,7 @@ class ContactSet:
     Args:
         model: the model.
         ignored: features to leave out.
+        keeps_friction: whether dry friction starts from that of the last step: its dofs are the same in all steps.
 
     Attributes:
         detector: shapes, filters and contacts.
@@ -54,7 +55,7 @@ class ContactSet:
         impact_speed, impact_after, impact_shapes, impact_links: of `take_contact_steps`; impacts end steps once set.
     """
 
-    def __init__(self, model: Model, ignored: frozenset[str]) -> None:
+    def __init__(self, model: Model, ignored: frozenset[str], keeps_friction: bool = False) -> None:
         apart = tuple(shape.name for shape in model.shapes if shape.collide) if "contacts" in ignored else ()
         self._names = shape_names(model, apart)
         self._owner = {shape.name: shape.body for shape in model.shapes}
@@ -64,6 +65,7 @@ class ContactSet:
         dry = model.arrays.friction
         self.friction = np.zeros_like(dry) if "friction" in ignored else dry
         self._room, self.last_step = (256, 4096), 1.0
+        self._keeps_friction = keeps_friction
         self._packed: PathRows | None = None
         self._call: Any = take_contact_steps
         self._acting: Wrenches = no_wrenches()  # of the user, then of contacts
@@ -90,7 +92,7 @@ class ContactSet:
             self._packed = new_path_rows(n, nv, *self._room)
         sized = {"seen": np.zeros(n, np.int64), "dense": np.zeros((3, nv)), "inverse": np.zeros(nv), "z": np.zeros(nv)}
         self._packed = self._packed._replace(**sized)
-        self.state = new_contact_state(links, drives, friction, extent, self._packed)
+        self.state = new_contact_state(links, drives, friction, extent, self._packed, self._keeps_friction)
 
     def set_bvh(self, bvh: Bvh, filters: Filters) -> None:
         """Look for contacts in branches from now on, whose links are those of the trees; `lay` follows.
@@ -176,15 +178,17 @@ class ContactSet:
         return out
 
     def state_arrays(self) -> dict[str, np.ndarray]:
-        """Return the forces of contacts by name."""
+        """Return the forces of contacts by name, and those of dry friction unless all are zero."""
         count = int(self.warm_start.count[0])
-        return {
+        out = {
             "list_contacts": self.warm_start.name[:count].copy(),
             "list_impulses": self.warm_start.impulse[:count].copy(),
         }
+        return out | ({"list_dry_friction": self.state.dry.copy()} if self.state.dry.any() else {})
 
     def set_state_arrays(self, arrays: dict[str, np.ndarray]) -> None:
         """Set what `state_arrays` returned."""
+        self.state.dry[:] = arrays.get("list_dry_friction", 0.0)
         count = len(arrays["list_contacts"])
         while count > len(self.warm_start.impulse):
             self.detector.contacts.count[1] = count

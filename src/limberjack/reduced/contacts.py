@@ -25,6 +25,7 @@ from limberjack.constraints.table import INEQUALITY
 from limberjack.contact.restitution import separation_velocity
 from limberjack.contact.warm_start import match_contacts, store_matched
 from limberjack.errors import Status
+from limberjack.linear.dense import dot, factor_psd, solve_psd
 from limberjack.model.arrays import DOF, LINK, SPAN, Drives, Links, span_of, whole_span
 from limberjack.model.joints import HINGE, SLIDE
 from limberjack.reduced.aba import articulate
@@ -44,6 +45,7 @@ __all__ = [
     "EQUALITY_ROW",
     "FREE_VELOCITY",
     "INEQUALITY_ROW",
+    "PUSH_OUT_LEAST",
     "PathRows",
     "TARGET",
     "collect_blocks",
@@ -64,13 +66,17 @@ __all__ = [
 # Kinds of blocks: three rows of a contact, one equality, one inequality, dry friction of one dof.
 CONTACT, EQUALITY_ROW, INEQUALITY_ROW, DRY_FRICTION = range(4)
 # Most sweeps; they end when no velocity changes by more than this [m/s].
-_MOST_SWEEPS, _CONVERGED = 100, 1e-9
+_MOST_SWEEPS, _CONVERGED, _STALLED = 100, 1e-9, 2e-7
 # If velocities still change by more than this [m/s] after all sweeps, the target velocities of the contacts cannot be
 # reached by any motion, and impulses grow from sweep to sweep. Targets of zero are always feasible.
 _DIVERGED = 0.5
 # Equality rows are solved exactly in the step: contact impulses found with open equalities are too large and would add
 # energy.
 _MOST_SWEEPS_EQUALITY = 1000
+# Where sweeps do not converge at once, rows that are neither open nor at a bound are solved together (a subspace step):
+# after so many sweeps at first, and at the most so many rows and dofs of an island. Redundant rows share what they
+# exert by this part of their diagonals.
+_FIRST_STEP, _MOST_ROWS, _MOST_DOFS, _SHARED = 2, 96, 192, 1e-7
 # A direction is locked by joints where what is left of y, of size 1 before two paths cancel, is rounding; its square.
 _ROUNDING = 1e-20
 # Contacts whose response along the normal is below this times that along the tangents separate more slowly: a wedge of
@@ -78,6 +84,8 @@ _ROUNDING = 1e-20
 _STIFF = 1e-3
 # Penetration beyond the slop is pushed out at this rate, up to this speed [m, 1/s, m/s].
 _SLOP, _PUSH_OUT_RATE, _PUSH_OUT_SPEED = 1e-4, 10.0, 1.0
+# Nothing is pushed out for less than this speed [m/s].
+PUSH_OUT_LEAST = 1e-5
 # Limits nearer than this after the free step are included [m, rad].
 _NEAR = 0.05
 # Slower impacts have no restitution, as a multiple of the speed that gravity adds in a step.
@@ -86,6 +94,27 @@ _RESTITUTION_STEPS = 2.0
 # tangents (3), free velocities (3), target velocity, friction coefficient or largest impulse, 1 / the largest K of the
 # tangents.
 _INVERSE, _CROSS, _ACROSS, FREE_VELOCITY, TARGET, BOUND, _SCALE, _COEFFICIENTS = 0, 1, 3, 6, 9, 10, 11, 12
+
+
+class Subspace(NamedTuple):
+    """Scratch of a subspace step of r rows on the d dofs of an island."""
+
+    index: np.ndarray  # (r, 2) block and row in it
+    rows: np.ndarray  # (r, d) y / sqrt(D)
+    matrix: np.ndarray  # (r, r)
+    order: np.ndarray  # (r,)
+    diagonal: np.ndarray  # (r,)
+    error: np.ndarray  # (r,)
+    step: np.ndarray  # (r,)
+
+
+def new_subspace(nv: int) -> Subspace:
+    """Return room for the rows of a subspace step."""
+    r = _MOST_ROWS
+    return Subspace(
+        np.zeros((r, 2), np.int64), np.zeros((r, min(nv, _MOST_DOFS))), np.zeros((r, r)), np.zeros(r, np.int64),
+        *(np.zeros(r) for _ in range(3)),
+    )  # fmt: skip
 
 
 class PathRows(NamedTuple):
@@ -103,6 +132,10 @@ class PathRows(NamedTuple):
     coefficients: np.ndarray  # (m, _COEFFICIENTS)
     axes: np.ndarray  # (m, 9) normal and tangents of contacts
     lam: np.ndarray  # (m, 3)
+    kept: np.ndarray  # (m, 3) lam before a subspace step
+    order: np.ndarray  # (m,) blocks by islands: of trees that contacts or rows tie together
+    tree: np.ndarray  # (m,) a tree of each block
+    subspace: Subspace
     report: np.ndarray  # (4,) blocks, sweeps, last change of velocity, nonzeros needed
 
 
@@ -111,7 +144,8 @@ def new_path_rows(links: int, nv: int, blocks: int, nonzeros: int) -> PathRows:
     return PathRows(
         np.zeros(links, np.int64), np.zeros((3, nv)), np.zeros(nv), np.zeros(nv), np.zeros(blocks + 1, np.int64),
         np.zeros(nonzeros, np.int64), np.zeros((nonzeros, 3)), np.zeros(blocks, np.int64), np.zeros(blocks, np.int64),
-        np.zeros((blocks, _COEFFICIENTS)), np.zeros((blocks, 9)), np.zeros((blocks, 3)), np.zeros(4),
+        np.zeros((blocks, _COEFFICIENTS)), np.zeros((blocks, 9)), np.zeros((blocks, 3)), np.zeros((blocks, 3)),
+        np.zeros(blocks, np.int64), np.zeros(blocks, np.int64), new_subspace(nv), np.zeros(4),
     )  # fmt: skip
 
 
@@ -129,6 +163,8 @@ class ContactState(NamedTuple):
     pose: np.ndarray  # (n, 7)
     velocities: np.ndarray  # (n, 6)
     reach: np.ndarray  # (n,)
+    island: np.ndarray  # (t,) the tree whose island each belongs to
+    tally: np.ndarray  # (t + 1,) blocks of the islands
     involved: np.ndarray  # (t,) 0, or 1 where contacts are near the tree or its joints have dry friction
     asleep: np.ndarray  # (t,) uint8, 1 for trees that variational steps leave as they are
     packed: PathRows
@@ -136,10 +172,11 @@ class ContactState(NamedTuple):
     qd: np.ndarray  # (nv,)
     free_velocity: np.ndarray  # (nv,) velocities after the free step
     applied: np.ndarray  # (nv,) forces of the user and of dry friction
+    dry: np.ndarray  # (nv,) forces of dry friction in the last step, to start from; (0,) where these are not kept
 
 
 def new_contact_state(
-    links: Links, drives: Drives, friction: np.ndarray, extent: np.ndarray, packed: PathRows
+    links: Links, drives: Drives, friction: np.ndarray, extent: np.ndarray, packed: PathRows, keeps_friction: bool
 ) -> ContactState:
     """Return state and scratch of the contacts of trees.
 
@@ -148,6 +185,7 @@ def new_contact_state(
         friction: (nv,) dry friction of their dofs [N, N m].
         extent: (n,) how far shapes reach from each link's origin [m].
         packed: arrays for rows, of as many links and dofs.
+        keeps_friction: whether dry friction starts from that of the last step.
     """
     n, nv = len(links.parent), len(links.armature)
     roots = np.append(np.flatnonzero(links.parent < 0), n)
@@ -157,8 +195,9 @@ def new_contact_state(
         np.array(trees, np.int64).reshape(-1, SPAN), tree, np.repeat(tree, links.dof), whole_span(links, drives),
         np.flatnonzero(friction > 0.0),
         friction, extent, new_work(links), np.zeros((n, 7)), np.zeros((n, 6)), np.zeros(n),
+        np.zeros(len(trees), np.int64), np.zeros(len(trees) + 1, np.int64),
         np.zeros(len(trees), np.int64), np.zeros(len(trees), np.uint8), packed, np.zeros(nv + len(links.quaternions)),
-        *(np.zeros(nv) for _ in range(3)),
+        np.zeros(nv), np.zeros(nv), np.zeros(nv), np.zeros(nv if keeps_friction else 0),
     )  # fmt: skip
 
 
@@ -290,6 +329,8 @@ def _update_contact(k, packed):
 def _update_row(k, packed):
     """One projected Gauss-Seidel update of the single row of block k; return the change of velocity."""
     f, kind = packed.coefficients, packed.kind[k]
+    if kind == DRY_FRICTION and f[k, BOUND] == 0.0:
+        return 0.0
     u = f[k, FREE_VELOCITY]
     for t in range(packed.start[k], packed.start[k + 1]):
         u += packed.y[t, 0] * packed.z[packed.column[t]]
@@ -305,39 +346,215 @@ def _update_row(k, packed):
     return abs(d) / f[k, _INVERSE] if f[k, _INVERSE] > 0.0 else 0.0
 
 
-@outlined
-def _sweeps(count, most, packed):
-    """Update all blocks until they converge, or `most` times; return the last change of velocity."""
+@inner
+def _sweep(first, last, packed):
+    """Update the blocks of an island once; return the largest change of velocity."""
     change = 0.0
+    for i in range(first, last):
+        k = packed.order[i]
+        change = max(change, _update_contact(k, packed) if packed.kind[k] == CONTACT else _update_row(k, packed))
+    return change
+
+
+@inner
+def _free_rows(k, packed):
+    """Return how many rows of block k are neither open nor at a bound: the impulse that closes them is unknown."""
+    kind, f = packed.kind[k], packed.coefficients
+    if f[k, _INVERSE] == 0.0:
+        return 0
+    lam = packed.lam[k, 0]
+    if kind == EQUALITY_ROW:
+        return 1
+    if kind == DRY_FRICTION:
+        return 1 if abs(lam) < f[k, BOUND] else 0
+    if lam <= 0.0:
+        return 0
+    if kind == CONTACT:
+        x, y, most = packed.lam[k, 1], packed.lam[k, 2], f[k, BOUND] * lam
+        sticks = f[k, _ACROSS] > 0.0 and f[k, _ACROSS + 1] > 0.0 and x * x + y * y < (1.0 - 1e-9) * most * most
+        return 3 if sticks else 1
+    return 1
+
+
+@inner
+def _collect_free_rows(first, last, packed):
+    """Fill the rows of a subspace step, and by how much their velocities miss their targets.
+
+    Returns:
+        how many, 0 where there is no room for them or for their dofs, and the number of dofs.
+    """
+    s, f = packed.subspace, packed.coefficients
+    low, high = len(packed.z), 0
+    for i in range(first, last):
+        k = packed.order[i]
+        for t in range(packed.start[k], packed.start[k + 1]):
+            low, high = min(low, packed.column[t]), max(high, packed.column[t] + 1)
+    width = high - low
+    if width > s.rows.shape[1]:
+        return 0, 0
+    n = 0
+    for i in range(first, last):
+        k = packed.order[i]
+        more = _free_rows(k, packed)
+        if n + more > len(s.error):
+            return 0, 0
+        for r in range(more):
+            s.index[n, 0], s.index[n, 1] = k, r
+            for v in range(width):
+                s.rows[n, v] = 0.0
+            u = f[k, FREE_VELOCITY + r] - (f[k, TARGET] if r == 0 else 0.0)
+            for t in range(packed.start[k], packed.start[k + 1]):
+                v = packed.column[t]
+                u += packed.y[t, r] * packed.z[v]
+                s.rows[n, v - low] = packed.y[t, r] * math.sqrt(packed.inverse[v])
+            s.error[n] = -u
+            n += 1
+    return n, width
+
+
+@inner
+def _apply_all(first, last, packed):
+    """Find z of the impulses of the blocks of an island."""
+    for i in range(first, last):
+        k = packed.order[i]
+        for t in range(packed.start[k], packed.start[k + 1]):
+            packed.z[packed.column[t]] = 0.0
+    for i in range(first, last):
+        k = packed.order[i]
+        _apply_impulse(k, packed.lam[k, 0], packed.lam[k, 1], packed.lam[k, 2], packed)
+
+
+@outlined
+def _subspace_step(first, last, packed):
+    """Solve the free rows of an island together, all others as they are; return whether there were any.
+
+    Impulses beyond their bounds are cut. Friction of contacts that slide stays as it is.
+    """
+    s, lam, f = packed.subspace, packed.lam, packed.coefficients
+    n, width = _collect_free_rows(first, last, packed)
+    if n == 0:
+        return False
+    for i in range(n):
+        for j in range(i + 1):
+            s.matrix[i, j] = dot(width, i, s.rows, s.rows[j])
+        s.matrix[i, i] *= 1.0 + _SHARED
+    rank = factor_psd(n, 1e-12, s.matrix, s.order, s.diagonal)
+    solve_psd(n, rank, s.matrix, s.order, s.error, s.step)
+    for i in range(first, last):
+        k = packed.order[i]
+        for c in range(3):
+            packed.kept[k, c] = lam[k, c]
+    for i in range(n):
+        lam[s.index[i, 0], s.index[i, 1]] += s.step[i]
+    for i in range(first, last):
+        k = packed.order[i]
+        kind = packed.kind[k]
+        if kind == CONTACT or kind == INEQUALITY_ROW:
+            lam[k, 0] = max(0.0, lam[k, 0])
+        if kind == DRY_FRICTION:
+            lam[k, 0] = min(max(lam[k, 0], -f[k, BOUND]), f[k, BOUND])
+        if kind == CONTACT:
+            most, size = f[k, BOUND] * lam[k, 0], math.sqrt(lam[k, 1] * lam[k, 1] + lam[k, 2] * lam[k, 2])
+            if size > most:
+                lam[k, 1], lam[k, 2] = lam[k, 1] * most / size, lam[k, 2] * most / size
+    _apply_all(first, last, packed)
+    return True
+
+
+@outlined
+def _sweeps(first, last, most, packed):
+    """Update the blocks of an island until they converge, or `most` times; return the last change of velocity.
+
+    Between sweeps are subspace steps; one after which more changes than before is taken back. Where small changes no
+    longer become smaller by these, rows that depend on each other contradict each other by as much.
+    """
+    change, wait, due, done = 0.0, _FIRST_STEP, _FIRST_STEP, 0
     for sweep in range(most):
-        change = 0.0
-        for k in range(count):
-            change = max(change, _update_contact(k, packed) if packed.kind[k] == CONTACT else _update_row(k, packed))
-        packed.report[1], packed.report[2] = sweep + 1, change
+        change, done = _sweep(first, last, packed), sweep + 1
         if change < _CONVERGED:
             break
+        if done == due:
+            before = change
+            if _subspace_step(first, last, packed):
+                change = _sweep(first, last, packed)
+                if not change < before:
+                    for i in range(first, last):
+                        k = packed.order[i]
+                        for c in range(3):
+                            packed.lam[k, c] = packed.kept[k, c]
+                    _apply_all(first, last, packed)
+                    change, wait = before, 3 * wait
+            due = done + wait
+            if change < _CONVERGED or (change < _STALLED and change > 0.5 * before):
+                break
+    packed.report[1], packed.report[2] = max(packed.report[1], done), max(packed.report[2], change)
     return change
+
+
+@inner
+def _root(island, t):
+    while island[t] != t:
+        t = island[t]
+    return t
+
+
+@outlined
+def _find_islands(count, contacts, constraint, state):
+    """Order the blocks by the islands of trees that they tie together."""
+    p, island, tally = state.packed, state.island, state.tally
+    for t in range(len(island)):
+        island[t] = t
+    for k in range(count):
+        if p.kind[k] == DRY_FRICTION:
+            p.tree[k] = state.tree_of_dof[p.source[k]]
+        elif p.kind[k] == CONTACT:
+            a, b = contacts.link_a[p.source[k]], contacts.link_b[p.source[k]]
+            p.tree[k] = state.tree[a]
+            if b >= 0:
+                island[_root(island, state.tree[b])] = _root(island, state.tree[a])
+        else:
+            r = p.source[k]
+            p.tree[k] = state.tree[constraint.path[r, 0]]
+            for slot in range(1, 4):
+                if constraint.path[r, slot] >= 0:
+                    island[_root(island, state.tree[constraint.path[r, slot]])] = _root(island, p.tree[k])
+    for t in range(len(tally)):
+        tally[t] = 0
+    for k in range(count):
+        p.tree[k] = _root(island, p.tree[k])
+        tally[p.tree[k] + 1] += 1
+    for t in range(len(island)):
+        tally[t + 1] += tally[t]
+    for k in range(count):
+        p.order[tally[p.tree[k]]] = k
+        tally[p.tree[k]] += 1
 
 
 @outlined
 def projected_gauss_seidel(count, packed):
-    """Solve for the impulses of all blocks, warm started from `lam`."""
-    most = _MOST_SWEEPS
-    for k in range(count):
-        if packed.kind[k] == EQUALITY_ROW:
-            most = _MOST_SWEEPS_EQUALITY
-        contact = packed.kind[k] == CONTACT
-        _invert_diagonal(k, 3 if contact else 1, packed)
-        if contact:
-            _apply_impulse(k, packed.lam[k, 0], packed.lam[k, 1], packed.lam[k, 2], packed)
-    change = _sweeps(count, most, packed)
-    if change > _DIVERGED:
-        for t in range(packed.start[count]):
-            packed.z[packed.column[t]] = 0.0
-        for k in range(count):
-            packed.lam[k, 0] = packed.lam[k, 1] = packed.lam[k, 2] = 0.0
-            packed.coefficients[k, TARGET] = min(packed.coefficients[k, TARGET], 0.0)
-        _sweeps(count, most, packed)
+    """Solve for the impulses of all blocks, island by island, warm started from `lam`."""
+    packed.report[1] = packed.report[2] = 0.0
+    first = 0
+    while first < count:
+        most, last = _MOST_SWEEPS, first
+        while last < count and packed.tree[packed.order[last]] == packed.tree[packed.order[first]]:
+            k = packed.order[last]
+            if packed.kind[k] == EQUALITY_ROW:
+                most = _MOST_SWEEPS_EQUALITY
+            contact = packed.kind[k] == CONTACT
+            _invert_diagonal(k, 3 if contact else 1, packed)
+            if contact or packed.kind[k] == DRY_FRICTION:
+                _apply_impulse(k, packed.lam[k, 0], packed.lam[k, 1], packed.lam[k, 2], packed)
+            last += 1
+        if _sweeps(first, last, most, packed) > _DIVERGED:
+            for i in range(first, last):
+                k = packed.order[i]
+                packed.lam[k, 0] = packed.lam[k, 1] = packed.lam[k, 2] = 0.0
+                packed.coefficients[k, TARGET] = min(packed.coefficients[k, TARGET], 0.0)
+            _apply_all(first, last, packed)
+            packed.report[2] = 0.0
+            _sweeps(first, last, most, packed)
+        first = last
 
 
 @inner
@@ -531,6 +748,9 @@ def _add_friction(links, k, i, v, h, work, state):
     )
     p.coefficients[k, TARGET], p.coefficients[k, BOUND] = 0.0, h * t.friction[v]
     p.kind[k], p.source[k], p.lam[k, 0] = DRY_FRICTION, v, 0.0
+    p.lam[k, 1] = p.lam[k, 2] = 0.0
+    if len(t.dry) > 0:
+        p.lam[k, 0] = h * min(max(t.dry[v], -t.friction[v]), t.friction[v])
     return pack_path(links, i, k + 1, p.start[k], p)
 
 
@@ -630,6 +850,7 @@ def collect_blocks(links, table, blocks, h, push, contacts, found, constraint, w
     p.report[0], p.report[3] = k, p.start[min(k, room)]
     if k > room or p.start[k] > len(p.column):
         return Status.MORE_CONTACTS
+    _find_islands(k, contacts, constraint, t)
     return k
 
 
@@ -655,6 +876,8 @@ def _write_forces(count, h, applied, own, contacts, found, state, wrenches):
     for k in range(count):
         if p.kind[k] == DRY_FRICTION:
             t.applied[p.source[k]] += f * p.lam[k, 0]
+            if len(t.dry) > 0:
+                t.dry[p.source[k]] = f * p.lam[k, 0]
         if p.kind[k] != CONTACT:
             continue
         c, a, l = p.source[k], p.axes, p.lam  # noqa: E741

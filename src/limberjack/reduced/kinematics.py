@@ -24,7 +24,7 @@ from limberjack.spatial.quaternions import quaternion_from_matrix, rotation_from
 from limberjack.spatial.trig import sincos_all
 from limberjack.spatial.vectors import cross, multiply, rotate
 
-__all__ = ["body_poses", "kinematics", "walk_factors"]
+__all__ = ["body_poses", "kinematics", "other_link", "other_pose", "walk_factors"]
 
 
 @inner
@@ -178,7 +178,7 @@ def _finish(i, g, x, y, z, ox, oy, oz, d, w, l, a, rows):
 
 
 @outlined
-def _other_link(links, i, q, qd, work):
+def other_link(links, i, q, qd, work):
     """Fill the row of a link that is not on a hinge, and its columns of S; kept out of the loop over hinges."""
     rows, subspace, sines, cosines = work.rows, work.subspace, work.sines, work.cosines
     t, kind, iq, iv = links.placement, links.kind[i], links.q_start[i], links.v_start[i]
@@ -229,6 +229,53 @@ def _other_link(links, i, q, qd, work):
     )  # fmt: skip
 
 
+@outlined
+def other_pose(links, i, q, still, sines, cosines, rows, c, subspace):
+    """Fill the pose of a link that is not on a hinge in columns c .. of its row, and its columns of S.
+
+    Returns:
+        the offset of its origin from its parent's.
+    """
+    t, kind, iq, iv, p = links.placement, links.kind[i], links.q_start[i], links.v_start[i], links.parent[i]
+    r, px, py, pz = (1.0, 0.0, 0.0, 0.0, 1.0, 0.0, 0.0, 0.0, 1.0), 0.0, 0.0, 0.0
+    if p >= 0:
+        r = (
+            rows[p, c], rows[p, c + 4], rows[p, c + 8], rows[p, c + 1], rows[p, c + 5], rows[p, c + 9],
+            rows[p, c + 2], rows[p, c + 6], rows[p, c + 10],
+        )  # fmt: skip
+        px, py, pz = rows[p, c + 3], rows[p, c + 7], rows[p, c + 11]
+    dx, dy, dz = rotate(r, t[i, 9], t[i, 10], t[i, 11])
+    r = multiply(r, (t[i, 0], t[i, 1], t[i, 2], t[i, 3], t[i, 4], t[i, 5], t[i, 6], t[i, 7], t[i, 8]))
+    if kind == SLIDE:
+        dx, dy, dz = dx + r[2] * q[iq], dy + r[5] * q[iq], dz + r[8] * q[iq]
+    elif kind == BALL or kind == FREE:
+        j, jv = iq, iv
+        if kind == FREE:
+            dx, dy, dz = q[iq], q[iq + 1], q[iq + 2]
+            j, jv = iq + 3, iv + 3
+        r = multiply(r, rotation_from_quaternion(q[j], q[j + 1], q[j + 2], q[j + 3]))
+        for k in range(3):
+            for v in range(6):
+                subspace[jv + k, v] = 0.0
+                if kind == FREE:
+                    subspace[iv + k, v] = 0.0
+            if kind == FREE:
+                subspace[iv + k, 3 + k] = 1.0
+        subspace[jv, 0], subspace[jv, 1], subspace[jv, 2] = r[0], r[3], r[6]
+        subspace[jv + 1, 0], subspace[jv + 1, 1], subspace[jv + 1, 2] = r[1], r[4], r[7]
+        subspace[jv + 2, 0], subspace[jv + 2, 1], subspace[jv + 2, 2] = r[2], r[5], r[8]
+    else:
+        r, dx, dy, dz, _, _, _, _, _, _, _, _, _ = walk_factors(
+            links.factor_kind, links.factor_indices, links.factor_data, links.factor_start[i],
+            links.factor_start[i + 1], q, still, sines, cosines,
+            r, dx, dy, dz, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0, subspace,
+        )  # fmt: skip
+    rows[i, c], rows[i, c + 1], rows[i, c + 2], rows[i, c + 3] = r[0], r[3], r[6], px + dx
+    rows[i, c + 4], rows[i, c + 5], rows[i, c + 6], rows[i, c + 7] = r[1], r[4], r[7], py + dy
+    rows[i, c + 8], rows[i, c + 9], rows[i, c + 10], rows[i, c + 11] = r[2], r[5], r[8], pz + dz
+    return dx, dy, dz
+
+
 @inner
 def kinematics(
     # model
@@ -245,7 +292,7 @@ def kinematics(
     t, g, gravity = links.placement, links.inertia, links.gravity
     for i in range(span[LINK], span[LINK + 1]):
         if kinds[i] != HINGE:
-            _other_link(links, i, q, qd, work)
+            other_link(links, i, q, qd, work)
             continue
         p = parent[i]
         if p >= 0:

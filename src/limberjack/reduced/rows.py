@@ -24,6 +24,7 @@ it was approached with, reflected, its force would do work; what is then still v
 
 from __future__ import annotations
 
+import math
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -47,6 +48,7 @@ __all__ = [
     "GIVING",
     "NO_ROOM",
     "POSITION",
+    "SINGULAR",
     "VELOCITY",
     "apply_multipliers",
     "blocks_of_rows",
@@ -69,6 +71,9 @@ NO_ROOM = -1
 INFINITE = np.inf
 # Redundant rows: pivots below this, of rows scaled to 1.
 DEPENDENT = 1e-11
+# Rows that move the tree by less than this part of what they would move a free body are near a singular pose: damped.
+NEARLY_SINGULAR = 1e-6
+SINGULAR = 5  # in the report
 
 
 class ConstraintState(NamedTuple):
@@ -90,6 +95,7 @@ class ConstraintState(NamedTuple):
     compliance: np.ndarray  # (r, 3) current force, stiffness and damping of soft rows
     entered: np.ndarray  # (r,) bool: inequality rows that acted in this projection of positions
     correction: np.ndarray  # (nv,) change of positions or velocities by a projection
+    displaced: np.ndarray  # (nv,) sum of those of the positions
     multipliers: np.ndarray  # (r,) of the last step
     rows: np.ndarray  # (m,) the rows that act now
     y: np.ndarray  # (m, nv)
@@ -106,7 +112,8 @@ class ConstraintState(NamedTuple):
     residual: np.ndarray  # (m,) -b; after the solve -b - A lam, not zero in inconsistent redundant rows
     guess: np.ndarray  # (m,) int8 state of the pivoting
     lcp: Workspace
-    report: np.ndarray  # (5,) rows acting, rank, iterations of the projection, gap left, row of the gap
+    # (6,) rows acting, rank, iterations of the projection, gap left, row of the gap, whether one was nearly singular
+    report: np.ndarray
 
 
 def blocks_of_rows(links: Links, rows: list[Row], pair_link: np.ndarray, spans: np.ndarray) -> np.ndarray:
@@ -141,8 +148,8 @@ def new_constraint_state(
     parts: list[Any] = [
         blocks, np.array(pair_links, np.int64), path, stop, np.zeros((n, 6)), np.zeros((n, 18)), np.zeros((p, width)),
         np.zeros(len(table.weights)), new_scratch(), np.zeros((r, 12)), np.zeros((r, 3)), np.zeros(r), np.zeros(r),
-        np.zeros((r, 3)), np.zeros(r, bool), np.zeros(nv), np.zeros(r),
-        *_row_arrays(equalities + min(r - equalities, 16), nv), np.zeros(5),
+        np.zeros((r, 3)), np.zeros(r, bool), np.zeros(nv), np.zeros(nv), np.zeros(r),
+        *_row_arrays(equalities + min(r - equalities, 16), nv), np.zeros(6),
     ]  # fmt: skip
     return ConstraintState(*parts)
 
@@ -391,14 +398,20 @@ def select_rows(
 
 @inner
 def _free_response(inertia, i, nx, ny, nz, fx, fy, fz):
-    """Return an estimate of the response of link i, free of joints, to the wrench (n at the origin, f) along itself."""
-    out = 0.0
-    if inertia[i, 9] > 0.0:
-        out += (fx * fx + fy * fy + fz * fz) / inertia[i, 9]
-    size = inertia[i, 0] + inertia[i, 1] + inertia[i, 2]
+    """Return what link i, free of joints, does along the wrench (n at the origin, f), and how that changes with pose.
+
+    Both are estimates: the second is the first per length of the link, or per radian.
+    """
+    out = bend = 0.0
+    m, size = inertia[i, 9], inertia[i, 0] + inertia[i, 1] + inertia[i, 2]
+    if m > 0.0:
+        out += (fx * fx + fy * fy + fz * fz) / m
     if size > 0.0:
-        out += 3.0 * (nx * nx + ny * ny + nz * nz) / size
-    return out
+        bend = out * math.sqrt(m / size)
+        turned = 3.0 * (nx * nx + ny * ny + nz * nz) / size
+        out += turned
+        bend += turned
+    return out, bend
 
 
 @outlined
@@ -406,11 +419,15 @@ def response_matrix(
     # model
     links, table,
     # in
-    span, count, h, work,
+    span, count, h, damping, work,
     # out
     constraint,
 ):  # fmt: skip
-    """Fill y of the listed rows and the matrix A, after `articulate`."""
+    """Fill y of the listed rows and the matrix A, after `articulate`.
+
+    Near a pose where a row loses its rank its value is a square, which Newton's steps may find no root of: A gets the
+    row's right-hand side times `damping` and its curvature (Levenberg, Marquardt), so that they stay bounded.
+    """
     kinds, v_start, dofs, parent = links.kind, links.v_start, links.dof, links.parent
     y, inverse, matrix, state, wrench = (
         constraint.y,
@@ -427,7 +444,7 @@ def response_matrix(
         r = constraint.rows[j]
         for v in range(span[DOF], span[DOF + 1]):
             y[j, v] = 0.0
-        whole = 0.0
+        whole = curvature = 0.0
         for slot in range(2):
             k = table.row_pair[r, slot]
             if k < 0:
@@ -444,7 +461,8 @@ def response_matrix(
                 if end == 0:
                     tx, ty, tz = tx + state[k, GAP], ty + state[k, GAP + 1], tz + state[k, GAP + 2]
                 cx, cy, cz = cross(tx, ty, tz, fx, fy, fz)
-                whole += _free_response(links.inertia, i, nx + cx, ny + cy, nz + cz, fx, fy, fz)
+                response, bend = _free_response(links.inertia, i, nx + cx, ny + cy, nz + cz, fx, fy, fz)
+                whole, curvature = whole + response, curvature + bend
                 path_forward(
                     links, i, sign * (nx + cx), sign * (ny + cy), sign * (nz + cz), sign * fx, sign * fy, sign * fz,
                     -1, 0.0, work, j, y,
@@ -480,6 +498,9 @@ def response_matrix(
             for other in range(j + 1):
                 matrix[j, other] = 0.0
                 matrix[other, j] = 0.0
+        elif matrix[j, j] < NEARLY_SINGULAR * whole and table.role[r] <= INEQUALITY:
+            matrix[j, j] += damping * abs(constraint.rhs[j]) * curvature
+            constraint.report[SINGULAR] = 1.0
         if table.role[r] > INEQUALITY:
             matrix[j, j] += 1.0 / (h * (h * constraint.compliance[r, 1] + constraint.compliance[r, 2]))
 

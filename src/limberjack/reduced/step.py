@@ -20,11 +20,12 @@ from limberjack.errors import Status
 from limberjack.model.arrays import BALL_DRIVE, COORDINATE, DOF, LINK, SCALAR_DRIVE, SPAN
 from limberjack.reduced.aba import accelerations
 from limberjack.reduced.drives import drive_forces
+from limberjack.reduced.figure_lanes import lane_accelerations, lane_articulate, lane_kinematics, lane_wrenches
 from limberjack.reduced.forces import apply_implicit_springs, apply_springs, apply_wrenches
 from limberjack.reduced.integrate import advance, coordinate_rates, normalize
 from limberjack.reduced.kinematics import kinematics
 from limberjack.reduced.momentum import add_outer_forces, restore_momentum, start_momentum_targets
-from limberjack.reduced.work import based
+from limberjack.reduced.work import LINKS, based, take_block
 
 __all__ = ["Buffers", "INTEGRATORS", "dynamics", "new_buffers", "take_steps"]
 
@@ -70,6 +71,19 @@ def dynamics(links, drives, springs, span, h, q, qd, applied, wrenches, work, sp
 
 
 @inner
+def _figure_dynamics(links, drives, span, h, q, qd, applied, wrenches, work, driven, tau, added, qdd):
+    """Do what `dynamics` does for four figures at a time, which no springs tie to anything."""
+    lane_kinematics(links, span, q, qd, work)
+    lane_wrenches(span, wrenches, 1.0, False, work)
+    if driven:
+        drive_forces(drives, links.armature, span, h, q, qd, applied, tau, added)
+    status = lane_articulate(links, span, added, tau, work)
+    if status == 0:
+        lane_accelerations(links, span, work, qdd)
+    return status
+
+
+@inner
 def _one_step(links, drives, springs, span, code, h, applied, wrenches, work, spring_work, b, targets, q, qd):
     """One step of the integrator `code`; return the status of the dynamics.
 
@@ -94,23 +108,15 @@ def _one_step(links, drives, springs, span, code, h, applied, wrenches, work, sp
     tau, added = (b.tau, b.added) if driven else (applied, links.armature)
     reach = h if code == IMPLICIT else 0.0
     for stage in range(4 if many else 1):
-        status = dynamics(
-            links,
-            drives,
-            springs,
-            span,
-            reach,
-            q_now,
-            qd_now,
-            applied,
-            wrenches,
-            work,
-            spring_work,
-            driven,
-            tau,
-            added,
-            qdd,
-        )
+        if work.lanes.size[LINKS] > 0:
+            status = _figure_dynamics(
+                links, drives, span, reach, q_now, qd_now, applied, wrenches, work, driven, tau, added, qdd
+            )
+        else:
+            status = dynamics(
+                links, drives, springs, span, reach, q_now, qd_now, applied, wrenches, work, spring_work, driven, tau,
+                added, qdd,
+            )  # fmt: skip
         if status != 0:
             return status
         if not many:
@@ -217,6 +223,7 @@ def take_steps(
     for k in range(count):
         for c in range(SPAN):
             span[c] = blocks[k, c]
+        take_block(k, work.lanes)
         own = based(work, span[LINK])
         done, failed = _block_steps(
             links, drives, springs, span, code, n, substeps, h, applied, wrenches, own, spring_work, b, targets, q, qd

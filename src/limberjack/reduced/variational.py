@@ -47,17 +47,26 @@ from limberjack._jit import inner, kernel, outlined
 from limberjack.errors import Status
 from limberjack.model.arrays import BALL_DRIVE, COORDINATE, DOF, LINK, SCALAR_DRIVE, SPAN, Drives, Links, Springs
 from limberjack.model.joints import BALL, FREE, HINGE, PUSH, SLIDE
-from limberjack.reduced.aba import articulate, solve_accelerations
+from limberjack.reduced.aba import articulate, solve_accelerations, substitute_dofs
 from limberjack.reduced.drives import ball_law, scalar_drive
+from limberjack.reduced.figure_lanes import (
+    lane_accelerations,
+    lane_articulate,
+    lane_begin,
+    lane_carry,
+    lane_joint_impulses,
+    lane_outgoing,
+    lane_pivots,
+    lane_substitute,
+    lane_wrenches,
+)
 from limberjack.reduced.forces import SpringWork, Wrenches, apply_implicit_springs, spring_lengths
 from limberjack.reduced.integrate import advance
 from limberjack.reduced.jacobians import link_velocities
-from limberjack.reduced.kinematics import walk_factors
-from limberjack.reduced.work import BC, BL, DI, UU, D, J, P, R, U, W, Work, based
+from limberjack.reduced.kinematics import other_pose
+from limberjack.reduced.work import BC, BL, DI, LINKS, UU, D, J, P, R, U, W, Work, based, take_block
 from limberjack.spatial.lanes import add, at, cross4, dot4, from_row, lane, load4, mul, pack, scale, store4, sub
-from limberjack.spatial.quaternions import rotation_from_quaternion
 from limberjack.spatial.trig import sincos_all
-from limberjack.spatial.vectors import multiply, rotate
 
 __all__ = [
     "COUNTS",
@@ -185,6 +194,12 @@ def new_carried(links: Links, blocks: int) -> Carried:
     return Carried(np.zeros((len(links.parent), 8)), np.zeros((3, len(links.armature))), np.zeros((blocks, CLOCK)))
 
 
+@inner
+def dofs_of(span):
+    """Return the range of the dofs in `span`, as numbers without a sign: loops over them are vectorised."""
+    return range(np.uint64(span[DOF]), np.uint64(span[DOF + 1]))
+
+
 @kernel
 def set_turns(
     # in
@@ -214,53 +229,6 @@ def new_variational_work(links: Links, work: Work, springs: SpringWork, rows: bo
         np.zeros(nq), np.zeros(nq), np.zeros((nv, 6)), np.zeros(nv), turns, np.zeros((n, 8)),
         *(np.zeros(nv) for _ in range(6)), time_tolerance=np.zeros(1),
     )  # fmt: skip
-
-
-@outlined
-def _other_pose(links, i, q, still, sines, cosines, rows, c, subspace):
-    """Fill the pose of a link that is not on a hinge in columns c .. of its row, and its columns of S.
-
-    Returns:
-        the offset of its origin from its parent's.
-    """
-    t, kind, iq, iv, p = links.placement, links.kind[i], links.q_start[i], links.v_start[i], links.parent[i]
-    r, px, py, pz = (1.0, 0.0, 0.0, 0.0, 1.0, 0.0, 0.0, 0.0, 1.0), 0.0, 0.0, 0.0
-    if p >= 0:
-        r = (
-            rows[p, c], rows[p, c + 4], rows[p, c + 8], rows[p, c + 1], rows[p, c + 5], rows[p, c + 9],
-            rows[p, c + 2], rows[p, c + 6], rows[p, c + 10],
-        )  # fmt: skip
-        px, py, pz = rows[p, c + 3], rows[p, c + 7], rows[p, c + 11]
-    dx, dy, dz = rotate(r, t[i, 9], t[i, 10], t[i, 11])
-    r = multiply(r, (t[i, 0], t[i, 1], t[i, 2], t[i, 3], t[i, 4], t[i, 5], t[i, 6], t[i, 7], t[i, 8]))
-    if kind == SLIDE:
-        dx, dy, dz = dx + r[2] * q[iq], dy + r[5] * q[iq], dz + r[8] * q[iq]
-    elif kind == BALL or kind == FREE:
-        j, jv = iq, iv
-        if kind == FREE:
-            dx, dy, dz = q[iq], q[iq + 1], q[iq + 2]
-            j, jv = iq + 3, iv + 3
-        r = multiply(r, rotation_from_quaternion(q[j], q[j + 1], q[j + 2], q[j + 3]))
-        for k in range(3):
-            for v in range(6):
-                subspace[jv + k, v] = 0.0
-                if kind == FREE:
-                    subspace[iv + k, v] = 0.0
-            if kind == FREE:
-                subspace[iv + k, 3 + k] = 1.0
-        subspace[jv, 0], subspace[jv, 1], subspace[jv, 2] = r[0], r[3], r[6]
-        subspace[jv + 1, 0], subspace[jv + 1, 1], subspace[jv + 1, 2] = r[1], r[4], r[7]
-        subspace[jv + 2, 0], subspace[jv + 2, 1], subspace[jv + 2, 2] = r[2], r[5], r[8]
-    else:
-        r, dx, dy, dz, _, _, _, _, _, _, _, _, _ = walk_factors(
-            links.factor_kind, links.factor_indices, links.factor_data, links.factor_start[i],
-            links.factor_start[i + 1], q, still, sines, cosines,
-            r, dx, dy, dz, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0, subspace,
-        )  # fmt: skip
-    rows[i, c], rows[i, c + 1], rows[i, c + 2], rows[i, c + 3] = r[0], r[3], r[6], px + dx
-    rows[i, c + 4], rows[i, c + 5], rows[i, c + 6], rows[i, c + 7] = r[1], r[4], r[7], py + dy
-    rows[i, c + 8], rows[i, c + 9], rows[i, c + 10], rows[i, c + 11] = r[2], r[5], r[8], pz + dz
-    return dx, dy, dz
 
 
 @inner
@@ -380,7 +348,7 @@ def _place(links, i, q, still, work):
         k = links.q_start[i]
         x, y, z, d = _hinge_pose(links, i, work.sines[k], work.cosines[k], rows, R)
     else:
-        dx, dy, dz = _other_pose(links, i, q, still, work.sines, work.cosines, rows, R, work.subspace)
+        dx, dy, dz = other_pose(links, i, q, still, work.sines, work.cosines, rows, R, work.subspace)
         x, y, z, d = load4(rows, i, R), load4(rows, i, R + 4), load4(rows, i, R + 8), pack(dx, dy, dz)
     store4(rows, i, D, d)
     hx = add(add(scale(g[i, 6], x), scale(g[i, 7], y)), scale(g[i, 8], z))
@@ -443,7 +411,7 @@ def _displace(links, i, h, d, w):
         x, y, z, ahead = _hinge_pose(links, i, w.sines[k], w.cosines[k], poses, o)
         e = sub(ahead, d)
     else:
-        dx, dy, dz = _other_pose(links, i, w.q, w.zeros, w.sines, w.cosines, poses, o, w.subspace)
+        dx, dy, dz = other_pose(links, i, w.q, w.zeros, w.sines, w.cosines, poses, o, w.subspace)
         x, y, z, v = load4(poses, i, o), load4(poses, i, o + 4), load4(poses, i, o + 8), links.v_start[i]
         if links.kind[i] == FREE:
             e = scale(h, pack(w.qd[v], w.qd[v + 1], w.qd[v + 2]))
@@ -461,6 +429,9 @@ def _begin_ahead(links, span, h, duration, turning, pending, carried, w, q):
 
     With `pending`, the length of the last substep, the momenta it left are still in the rows, and are stored first.
     """
+    if w.work.lanes.size[LINKS] > 0:
+        lane_begin(links, span, h, duration, turning, pending, False, carried, w, q)
+        return
     rows, g, momentum = w.work.rows, links.inertia, carried.momentum
     gravity = pack(links.gravity[0], links.gravity[1], links.gravity[2])
     sincos_all(span[COORDINATE], span[COORDINATE + 1], q, w.work.sines, w.work.cosines)
@@ -482,6 +453,9 @@ def _begin_ahead(links, span, h, duration, turning, pending, carried, w, q):
 @inner
 def _begin_projected(links, span, h, duration, turning, pending, carried, w, q):
     """Do what `begin` does, the known part in P, in one pass with the momenta of the last substep where `pending`."""
+    if w.work.lanes.size[LINKS] > 0:
+        lane_begin(links, span, h, duration, turning, pending, True, carried, w, q)
+        return
     rows, g, momentum = w.work.rows, links.inertia, carried.momentum
     gravity = pack(links.gravity[0], links.gravity[1], links.gravity[2])
     sincos_all(span[COORDINATE], span[COORDINATE + 1], q, w.work.sines, w.work.cosines)
@@ -493,6 +467,15 @@ def _begin_projected(links, span, h, duration, turning, pending, carried, w, q):
         _, known_f = _store_known(g, i, h, duration, gravity, hx, n, f, P, rows)
         store4(rows, i, KNOWN + 4, known_f)
         rows[i, P + 3] = g[i, 9]
+
+
+@inner
+def _outgoing(links, span, h, w):
+    """Do what `outgoing` does, for four figures at a time where the block is of four."""
+    if w.work.lanes.size[LINKS] > 0:
+        lane_outgoing(links, span, h, w)
+    else:
+        outgoing(links, span, h, w)
 
 
 @inner
@@ -511,9 +494,12 @@ def outgoing(links, span, h, w):
 
 
 @inner
-def _add_known(span, wrenches, share, both, rows):
+def _add_known(span, wrenches, share, both, work):
     """Take `share` of the wrenches off what is known of the bias forces of their links, with `both` off P too."""
-    link, w = wrenches.link, wrenches.data
+    link, w, rows = wrenches.link, wrenches.data, work.rows
+    if both and work.lanes.size[LINKS] > 0:
+        lane_wrenches(span, wrenches, share, True, work)
+        return
     for k in range(len(link)):
         i = link[k]
         if span[LINK] <= i < span[LINK + 1]:
@@ -567,8 +553,9 @@ def joint_forces(links, drives, span, h, w, share, applied, last, qd, middle, pa
         past: (nv,) impulse / h that springs and motors left on this pose in the last substep.
         tau, added: (nv,) filled.
     """
-    for v in range(span[DOF], span[DOF + 1]):
-        rotor = links.armature[v]
+    armature = links.armature
+    for v in dofs_of(span):
+        rotor = armature[v]
         tau[v] = w / h * applied[v] + past[v] - rotor * (qd[v] - last[v]) / h
         added[v] = rotor
     # f = f_K - b qd: a share of the impulse of f_K, that of the damper for the time w
@@ -592,7 +579,7 @@ def joint_forces(links, drives, span, h, w, share, applied, last, qd, middle, pa
 @inner
 def _past_forces(drives, span, share, middle, qd, past):
     """Fill the share of the forces of springs and motors, dampers left out, in the middle of the last substep."""
-    for v in range(span[DOF], span[DOF + 1]):
+    for v in dofs_of(span):
         past[v] = 0.0
     if share == 0.0:
         return
@@ -608,25 +595,6 @@ def _past_forces(drives, span, share, middle, qd, past):
         past[v + 2] += share * (z + bz * qd[v + 2])
 
 
-@outlined
-def _substitute_dofs(i, iv, dof, tau, subspace, reduced, pivot, rest, rows):
-    """Take bias force P of link i through the elimination of its dofs; see `aba._eliminate`."""
-    n0, n1, n2 = rows[i, P], rows[i, P + 1], rows[i, P + 2]
-    f0, f1, f2 = rows[i, P + 4], rows[i, P + 5], rows[i, P + 6]
-    for a in range(dof):
-        k = iv + a
-        u = tau[k] - (
-            subspace[k, 0] * n0 + subspace[k, 1] * n1 + subspace[k, 2] * n2
-            + subspace[k, 3] * f0 + subspace[k, 4] * f1 + subspace[k, 5] * f2
-        )  # fmt: skip
-        rest[k] = u
-        s = u * pivot[k, a]
-        n0, n1, n2 = n0 + s * reduced[k, 0], n1 + s * reduced[k, 1], n2 + s * reduced[k, 2]
-        f0, f1, f2 = f0 + s * reduced[k, 3], f1 + s * reduced[k, 4], f2 + s * reduced[k, 5]
-    rows[i, P], rows[i, P + 1], rows[i, P + 2] = n0, n1, n2
-    rows[i, P + 4], rows[i, P + 5], rows[i, P + 6] = f0, f1, f2
-
-
 @inner
 def substitute(links, span, tau, subspace, reduced, pivot, rest, rows):
     """Take new bias forces P and joint forces tau through the factor of `articulate`, from the leaves to the roots."""
@@ -640,7 +608,7 @@ def substitute(links, span, tau, subspace, reduced, pivot, rest, rows):
             s = force * rows[i, DI]
             n, f = add(add(n, cross4(d, f)), scale(s, load4(rows, i, U))), add(f, scale(s, load4(rows, i, U + 4)))
         else:
-            _substitute_dofs(i, iv, links.dof[i], tau, subspace, reduced, pivot, rest, rows)
+            substitute_dofs(i, iv, links.dof[i], tau, subspace, reduced, pivot, rest, rows)
             n, f = load4(rows, i, P), load4(rows, i, P + 4)
             n = add(n, cross4(d, f))
         if p >= 0:
@@ -669,7 +637,7 @@ def extrapolate(span, clock, t, history, qd):
         a = (t - t1) * (t - t2) / ((t0 - t1) * (t0 - t2))
         b = (t - t0) * (t - t2) / ((t1 - t0) * (t1 - t2))
         c = (t - t0) * (t - t1) / ((t2 - t0) * (t2 - t1))
-    for v in range(span[DOF], span[DOF + 1]):
+    for v in dofs_of(span):
         qd[v] = a * history[0, v] + b * history[1, v] + c * history[2, v]
 
 
@@ -705,6 +673,9 @@ def _carry_link(links, i, h, projected, w, momentum):
 @inner
 def _carry(links, span, h, projected, w, momentum):
     """Fill what the links carry from a substep h, still in the rows."""
+    if w.work.lanes.size[LINKS] > 0:
+        lane_carry(links, span, h, projected, w, momentum)
+        return
     for i in range(span[LINK], span[LINK + 1]):
         _carry_link(links, i, h, projected, w, momentum)
 
@@ -721,7 +692,7 @@ def known_forces(links, external, span, h, duration, clock, carried, w, q):
     What acts at the pose does so for `duration`.
     """
     begin(links, span, q, w.zeros, h, duration, clock[PROJECTED_LENGTH], carried.momentum, w.work)
-    _add_known(span, external.wrenches, duration / h, False, w.work.rows)
+    _add_known(span, external.wrenches, duration / h, False, w.work)
     _add_joint_and_spring_forces(links, external, span, h, duration, clock, carried, False, w, q)
 
 
@@ -754,14 +725,17 @@ def stiffer(links, span, w):
 @inner
 def keep_factored(span, w):
     """Take note of what is added to the inertia of joints in the factor about to be made."""
-    for v in range(span[DOF], span[DOF + 1]):
-        w.factored[v] = w.added[v]
+    factored, added = w.factored, w.added
+    for v in dofs_of(span):
+        factored[v] = added[v]
 
 
 @inner
 def _solve(links, external, span, h, factored, w):
     """Fill w.qdd for bias forces P and joint forces w.tau, with a factor made before or now; return a status."""
     work = w.work
+    if work.lanes.size[LINKS] > 0:
+        return _solve_lanes(links, span, factored, w)
     if factored:
         substitute(links, span, w.tau, work.subspace, work.reduced, work.pivot, work.rest, work.rows)
     else:
@@ -776,26 +750,49 @@ def _solve(links, external, span, h, factored, w):
 
 
 @inner
+def _solve_lanes(links, span, factored, w):
+    """Do what `_solve` does for four figures at a time; these have no springs between bodies."""
+    if factored:
+        lane_substitute(links, span, w.tau, w.work)
+    else:
+        keep_factored(span, w)
+        status = lane_articulate(links, span, w.added, w.tau, w.work)
+        if status != 0:
+            return status
+        if driven(span):
+            lane_pivots(span, w.work)
+    lane_accelerations(links, span, w.work, w.qdd)
+    return 0
+
+
+@inner
 def predict(links, external, span, h, duration, last, w, q):
     """Fill the joint forces, the poses ahead and the bias forces P at the iterate w.qd."""
+    _predict_forces(links, external, span, h, duration, last, w, q)
+    outgoing(links, span, h, w)
+
+
+@inner
+def _predict_forces(links, external, span, h, duration, last, w, q):
+    """Fill the joint forces at the iterate w.qd, and w.q with the coordinates ahead."""
     if driven(span):
         move(links, span, 0.5 * h, w.qd, q, w.q)
     joint_forces(
         links, external.drives, span, h, duration, 0.5, external.applied, last, w.qd, w.q, w.past, w.tau, w.added
     )
     move(links, span, h, w.qd, q, w.q)
-    outgoing(links, span, h, w)
 
 
 @inner
 def _iterate(links, external, span, factored, h, duration, last, clock, carried, w, q):
     """Correct w.qd once; return a status and the largest change of a coordinate."""
     if factored:
-        predict(links, external, span, h, duration, last, w, q)
+        _predict_forces(links, external, span, h, duration, last, w, q)
+        _outgoing(links, span, h, w)
         if stiffer(links, span, w):
             factored = False
             _begin_ahead(links, span, h, duration, clock[PROJECTED_LENGTH], 0.0, carried, w, q)
-            _add_known(span, external.wrenches, duration / h, True, w.work.rows)
+            _add_known(span, external.wrenches, duration / h, True, w.work)
             if len(external.springs.link) > 0 and not external.stiff:
                 _add_springs(links, external.springs, span, duration / h, True, last, w.work, w.springs)
     else:
@@ -812,17 +809,18 @@ def _iterate(links, external, span, factored, h, duration, last, clock, carried,
 @inner
 def correct(span, h, w):
     """Add the correction w.qdd to w.qd; return the largest change of a coordinate."""
-    for v in range(span[DOF], span[DOF + 1]):
-        w.qd[v] += h * w.qdd[v]
+    qd, qdd = w.qd, w.qdd
+    for v in dofs_of(span):
+        qd[v] += h * qdd[v]
     return largest_correction(span, h, w)
 
 
 @inner
 def largest_correction(span, h, w):
     """Return the largest change of a coordinate by the correction w.qdd."""
-    largest = 0.0
-    for v in range(span[DOF], span[DOF + 1]):
-        size = h * abs(h * w.qdd[v])
+    largest, qdd = 0.0, w.qdd
+    for v in dofs_of(span):
+        size = h * abs(h * qdd[v])
         largest = largest if size <= largest else size  # NaN stays the largest
     return largest
 
@@ -832,15 +830,16 @@ def _project(links, external, span, h, duration, last, w, q):
     """Fill w.qd with the projection of the incoming momentum and the impulses at q, in P; return a status."""
     _joint_forces_at_rest(links, external, span, h, duration, 0.5, last, w, q)
     status = _solve(links, external, span, h, False, w)
-    for v in range(span[DOF], span[DOF + 1]):
-        w.qd[v] = h * w.qdd[v]
+    qd, qdd = w.qd, w.qdd
+    for v in dofs_of(span):
+        qd[v] = h * qdd[v]
     return status
 
 
 @inner
 def _joint_forces_at_rest(links, external, span, h, duration, share, last, w, q):
     """Fill the joint forces at velocities of zero; of the impulse of springs and motors `share` acts at the pose."""
-    for v in range(span[DOF], span[DOF + 1]):
+    for v in dofs_of(span):
         w.qd[v] = 0.0
     if driven(span):
         move(links, span, 0.0, w.qd, q, w.q)
@@ -872,14 +871,14 @@ def _substep(links, external, span, iterations, h, clock, pending, carried, w, q
         projected = iterations == 0 or halving == HALVINGS
         if projected:
             _begin_projected(links, span, h, duration, clock[PROJECTED_LENGTH], pending, carried, w, q)
-            _add_known(span, external.wrenches, duration / h, True, w.work.rows)
+            _add_known(span, external.wrenches, duration / h, True, w.work)
             _add_joint_and_spring_forces(links, external, span, h, duration, clock, carried, True, w, q)
             break
         extrapolate(span, clock, clock[NOW] + 0.5 * h, carried.history, w.qd)
         move(links, span, h, w.qd, q, w.q)
         _begin_ahead(links, span, h, duration, clock[PROJECTED_LENGTH], pending, carried, w, q)
         pending = 0.0
-        _add_known(span, external.wrenches, duration / h, True, w.work.rows)
+        _add_known(span, external.wrenches, duration / h, True, w.work)
         _add_joint_and_spring_forces(links, external, span, h, duration, clock, carried, True, w, q)
         change = before = 0.0
         for k in range(iterations):
@@ -972,12 +971,12 @@ def finish(links, span, h, projected, clock, w, carried, q):
 @inner
 def _finish_motion(links, span, h, projected, clock, w, carried, q):
     """Move q by a substep, and carry its velocity and time; momenta stay in the rows."""
-    history = carried.history
-    advance(links, span, h, w.qd, q)
-    for v in range(span[DOF], span[DOF + 1]):
+    history, qd = carried.history, w.qd
+    advance(links, span, h, qd, q)
+    for v in dofs_of(span):
         history[2, v] = history[1, v]
         history[1, v] = history[0, v]
-        history[0, v] = w.qd[v]
+        history[0, v] = qd[v]
     clock[2] = clock[1]
     clock[1] = clock[0]
     clock[0] = clock[NOW] + 0.5 * h
@@ -991,7 +990,7 @@ def _finish_motion(links, span, h, projected, clock, w, carried, q):
 def fastest_turn(span, turns, qd):
     """Return the largest angular velocity of a joint [rad/s]."""
     out = 0.0
-    for v in range(span[DOF], span[DOF + 1]):
+    for v in dofs_of(span):
         out = max(out, turns[v] * abs(qd[v]))
     return out
 
@@ -1008,7 +1007,7 @@ def first_diverged(span, qd):
 @inner
 def start(links, span, h, clock, carried, w, q, qd):
     """Begin a motion at (q, qd): fill momenta, history and clock."""
-    for v in range(span[DOF], span[DOF + 1]):
+    for v in dofs_of(span):
         carried.history[0, v] = qd[v]
     begin(links, span, q, w.zeros, h, h, 0.0, carried.momentum, w.work)
     start_momenta(links, span, qd, w, carried.momentum)
@@ -1147,7 +1146,7 @@ def static_pull(links, external, span, clock, w):
         if span[LINK] <= link[k] < span[LINK + 1]:
             for c in range(3):
                 own[link[k], c] -= external.wrenches.data[k, 3 + c]
-    for v in range(span[DOF], span[DOF + 1]):
+    for v in dofs_of(span):
         w.added[v] = links.armature[v]
     clock[FASTEST_SWING] = max(clock[FASTEST_SWING], _fastest_swing(links, span, 1.0, w))
     clock[UNTIL_LOOK] = 0.0
@@ -1202,7 +1201,10 @@ def _step(links, external, span, iterations, h, clock, pending, carried, w, q, q
             return Status.NOT_FINITE + v, 0.0
         take_time_error(clock, w)
         if due:
-            joint_impulses(links, span, taken, projected, w)
+            if w.work.lanes.size[LINKS] > 0:
+                lane_joint_impulses(links, span, taken, projected, w)
+            else:
+                joint_impulses(links, span, taken, projected, w)
             pull(links, span, h, 0.5 * (taken + clock[LENGTH]), clock, w)
         _finish_motion(links, span, taken, projected, clock, w, carried, q)
         pending = taken
@@ -1223,7 +1225,7 @@ def based_work(w, first):
     )  # fmt: skip
 
 
-@kernel
+@outlined
 def take_variational_steps(
     # model
     links,
@@ -1245,6 +1247,7 @@ def take_variational_steps(
     for k in range(blocks_used):
         for c in range(SPAN):
             span[c] = blocks[k, c]
+        take_block(k, work.work.lanes)
         w = based_work(work, span[LINK])
         done, failed, pending = n, 0, 0.0
         clock = carried.clock[k]
@@ -1268,12 +1271,12 @@ def incoming(links, external, span, clock, carried, w, q):
     near = External(external.drives, external.springs, False, external.applied, external.wrenches)
     known_forces(links, near, span, h, half, clock, carried, w, q)
     if clock[LAG] > 0.0:
-        for v in range(span[DOF], span[DOF + 1]):
+        for v in dofs_of(span):
             w.past[v] = 0.0
     known_bias(links, near, span, h, half, 0.0, carried.history[0], w, q)
 
 
-@kernel
+@outlined
 def velocities_at(
     # model
     links,
@@ -1286,6 +1289,7 @@ def velocities_at(
 
     Where a motion starts at q, qd stays as it is.
     """
+    take_block(-1, work.work.lanes)
     for k in range(first, last):
         clock = carried.clock[k]
         h = clock[LENGTH]
@@ -1300,8 +1304,8 @@ def velocities_at(
         status = _solve(links, near, span, h, False, w)
         if status != 0:
             return status
-        for v in range(span[DOF], span[DOF + 1]):
+        for v in dofs_of(span):
             w.qd[v] = h * w.qdd[v]
-        for v in range(span[DOF], span[DOF + 1]):
+        for v in dofs_of(span):
             qd[v] = w.qd[v]
     return 0

@@ -22,7 +22,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from limberjack._jit import inner, kernel, outlined
+from limberjack._jit import inner, outlined
 from limberjack.collision.bvh import move_parts
 from limberjack.collision.detect import detect_once
 from limberjack.constraints.table import DRIVE, EQUALITY, GRIP, INEQUALITY, Table
@@ -36,6 +36,7 @@ from limberjack.reduced.constrained_step import (
     constrain,
     evaluate_soft_rows,
     needs_projection,
+    part_left,
     project_positions,
 )
 from limberjack.reduced.contacts import (
@@ -43,6 +44,7 @@ from limberjack.reduced.contacts import (
     CONTACT,
     DRY_FRICTION,
     FREE_VELOCITY,
+    PUSH_OUT_LEAST,
     TARGET,
     collect_blocks,
     fall_of,
@@ -64,6 +66,7 @@ from limberjack.reduced.rows import (
     PAIR_START,
     ROW,
     ROW_END,
+    SINGULAR,
     VELOCITY,
     ConstraintState,
     evaluate_rows_at,
@@ -191,14 +194,19 @@ def _evaluate(links, rows, span, k, time, h, projected, share, w, q):
     evaluate_rows_at(table, k, time, q, w.qd, w.work.rows, velocities, constraint)
     gap = 0.0
     for r in range(first, end):
-        if projected and table.speed[r] == 0:
-            # at velocities of zero nothing moves but the targets
-            constraint.ahead[r] = values[r, 0] - h * table.target[r, 1]
-        role = table.role[r]
-        if role <= INEQUALITY and table.speed[r] == 0:
-            both = role == EQUALITY or constraint.multipliers[r] > 0.0
-            size = abs(constraint.ahead[r]) if both else -constraint.ahead[r]
-            gap = gap if size <= gap else size
+        role, value = table.role[r], values[r, 0]
+        if role > INEQUALITY or table.speed[r] == 1:
+            if projected and table.speed[r] == 0:
+                constraint.ahead[r] = value - h * table.target[r, 1]
+            continue
+        if projected:  # at velocities of zero nothing moves but the targets
+            constraint.ahead[r] = value - h * table.target[r, 1]
+        both = role == EQUALITY or constraint.multipliers[r] > 0.0
+        size = abs(constraint.ahead[r]) if both else -constraint.ahead[r]
+        gap = gap if size <= gap else size
+        # What a loop is open by already is left to the projection: near a singular pose it takes any velocity to close.
+        if role == EQUALITY and abs(value) > OPEN:
+            constraint.ahead[r] -= value
     evaluate_soft_rows(table, rows.loops, k, h, True, True, share, constraint, w.work.rows)
     return gap
 
@@ -351,6 +359,8 @@ def _store_forces(count, h, applied, contacts, found, state):
     for k in range(count):
         if p.kind[k] == DRY_FRICTION:
             state.applied[p.source[k]] += f * p.lam[k, 0]
+            if len(state.dry) > 0:
+                state.dry[p.source[k]] = f * p.lam[k, 0]
             state.involved[state.tree_of_dof[p.source[k]]] = ACTING
         if p.kind[k] == CONTACT:
             c, a, s, t = p.source[k], p.axes, p.lam[k, 1], p.lam[k, 2]
@@ -407,21 +417,21 @@ def _push_out(links, blocks, span, h, w, contact, q):
     t, p, depth = contact.state, contact.state.packed, contact.contacts.depth
     count, some = int(p.report[0]), False
     for k in range(count):
+        some = some or (p.kind[k] == CONTACT and push_out_speed(depth[p.source[k]]) > PUSH_OUT_LEAST)
+    if not some:
+        return False
+    for k in range(count):
         f = p.coefficients
         p.lam[k, 0] = p.lam[k, 1] = p.lam[k, 2] = 0.0
         f[k, FREE_VELOCITY] = f[k, FREE_VELOCITY + 1] = f[k, FREE_VELOCITY + 2] = 0.0
         if p.kind[k] == CONTACT:
-            speed = push_out_speed(depth[p.source[k]])
             f[k, BOUND] = 0.0
             # a gap may close by what is left of it after this substep: little is known of that, so it does not
-            f[k, TARGET] = speed
-            some = some or speed > 0.0
+            f[k, TARGET] = push_out_speed(depth[p.source[k]])
         elif p.kind[k] == DRY_FRICTION:
             f[k, BOUND] = 0.0
         else:
             f[k, TARGET] = 0.0
-    if not some:
-        return False
     for j in range(p.start[count]):
         p.z[p.column[j]] = 0.0
     projected_gauss_seidel(count, p)
@@ -512,6 +522,7 @@ def _substep(
                 extrapolate(span, clock, clock[NOW] + 0.5 * h, carried.history, w.qd)
             for r in range(rows.constraint.blocks[k, ROW], rows.constraint.blocks[k, ROW_END]):
                 rows.constraint.multipliers[r] = 0.0
+            rows.constraint.report[SINGULAR] = 0.0
             if _has_rows(rows, k):
                 # where a motion starts, the velocity is that at the pose already
                 reflected = 0.0 if projected or clock[LENGTH] == 0.0 else REFLECTED
@@ -583,8 +594,11 @@ def _substep(
 def _pull(links, rows, span, k, step, h, projected, clock, w):
     """Take note of the fastest swing of the links of block k in the last substep h of a step; see `pull`.
 
-    What rows exert on links is not borne by their joints. Contacts are left out: they press.
+    What rows exert on links is not borne by their joints. Contacts are left out: they press. Forces that have no bound,
+    in singular poses, are left to the projection.
     """
+    if rows.constraint.report[SINGULAR] > 0.0:
+        return
     joint_impulses(links, span, h, projected, w)
     table, constraint, duration = rows.table, rows.constraint, 0.5 * (h + clock[LENGTH])
     for r in range(constraint.blocks[k, ROW], constraint.blocks[k, ROW_END]):
@@ -604,7 +618,17 @@ def _pull(links, rows, span, k, step, h, projected, clock, w):
 @inner
 def _project_rows(links, rows, span, k, h, time, w, carried, q):
     """Close what a substep has left open of the rows of block k; return a status."""
-    return project_positions(links, rows.table, span, k, time, w.work, rows.constraint, w.tau, q, carried.history[0])
+    constraint, velocity = rows.constraint, carried.history[0]
+    status = project_positions(links, rows.table, span, k, time, w.work, constraint, w.tau, q, velocity)
+    if status == 0 and constraint.report[SINGULAR] > 0.0:
+        part = part_left(span, h, velocity, constraint)
+        for v in range(span[DOF], span[DOF + 1]):
+            velocity[v] *= part
+        for i in range(span[LINK], span[LINK + 1]):
+            for c in range(8):
+                carried.momentum[i, c] *= part
+        carried.clock[k, KNOWN_STEPS] = 1.0
+    return status
 
 
 @inner
@@ -700,7 +724,7 @@ def _step(
         left -= taken
 
 
-@kernel
+@outlined
 def take_variational_row_steps(
     # model
     links,
@@ -731,7 +755,7 @@ def take_variational_row_steps(
     return taken, status
 
 
-@kernel
+@outlined
 def take_variational_contact_steps(
     # model
     links,
@@ -771,7 +795,7 @@ def take_variational_contact_steps(
     return n, 0
 
 
-@kernel
+@outlined
 def constrained_velocities_at(
     # model
     links,

@@ -43,8 +43,12 @@ __all__ = [
     "BL",
     "D",
     "DI",
+    "DOFS",
     "H",
     "J",
+    "LANE_COLUMNS",
+    "LINKS",
+    "Lanes",
     "M",
     "P",
     "R",
@@ -54,14 +58,38 @@ __all__ = [
     "W",
     "Work",
     "based",
+    "new_lanes",
     "new_work",
     "rotation",
     "six",
+    "take_block",
 ]
 
 W, AL, AC, R, D, J, P, H, M = 0, 4, 8, 12, 24, 28, 40, 48, 60
 U, DI, UU, BL, BC = 28, 31, 35, 36, 40
 ROW = 72
+
+
+# Columns of a link of four figures at once (`figure_lanes.py`), and where the sizes of a figure are.
+LANE_COLUMNS = 72
+LINKS, DOFS = 0, 1
+
+
+class Lanes(NamedTuple):
+    """Scratch of blocks of four identical figures; k blocks, figures of at most n links."""
+
+    rows: np.ndarray  # (LANE_COLUMNS n, 4) each column of each link, of the four figures
+    blocks: np.ndarray  # (k, 3) links, dofs and coordinates of a figure; 0 where a block is stepped link by link
+    size: np.ndarray  # (3,) those of the block in work
+
+
+def new_lanes(blocks: np.ndarray) -> Lanes:
+    """Return scratch for blocks with these sizes of figures."""
+    return Lanes(np.zeros((LANE_COLUMNS * int(blocks[:, LINKS].max(initial=0)), 4)), blocks, np.zeros(3, np.int64))
+
+
+# Never written: work whose blocks are stepped link by link.
+NO_LANES = new_lanes(np.zeros((0, 3), np.int64))
 
 
 class Work(NamedTuple):
@@ -74,6 +102,7 @@ class Work(NamedTuple):
     reduced: np.ndarray  # (nv, 6) L^-1 (I S)^T of links with several dofs
     pivot: np.ndarray  # (nv, 6) factor of S^T I S: unit L, pivots on the diagonal
     rest: np.ndarray  # (nv,) L^-1 (joint force less bias)
+    lanes: Lanes = NO_LANES
 
 
 def new_work(links: Links, blocks: np.ndarray | None = None) -> Work:
@@ -94,11 +123,20 @@ def new_work(links: Links, blocks: np.ndarray | None = None) -> Work:
 
 
 @inner
+def take_block(k, lanes):
+    """Take note of the sizes of the figures of block k, which is about to be stepped; -1 = link by link."""
+    if len(lanes.blocks) > 0:
+        for c in range(3):
+            lanes.size[c] = lanes.blocks[k, c] if k >= 0 else 0
+
+
+@inner
 def based(work, first):
     """Return `work` with its row 0 standing for link `first`: one set of rows, small and in cache, for every block."""
     return Work(
-        from_row(work.rows, first), work.sines, work.cosines, work.subspace, work.reduced, work.pivot, work.rest
-    )
+        from_row(work.rows, first), work.sines, work.cosines, work.subspace, work.reduced, work.pivot, work.rest,
+        work.lanes,
+    )  # fmt: skip
 
 
 @inner

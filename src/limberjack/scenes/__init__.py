@@ -12,7 +12,7 @@ from limberjack.scenes.bones import skeletons
 from limberjack.scenes.bridge import bridge
 from limberjack.scenes.catalog import Camera, Scene, SceneInfo, describe, get, get_shown, names
 from limberjack.scenes.chains import double_pendulum, long_chain, pendulum, tethered_pendulum
-from limberjack.scenes.crowds import crowd
+from limberjack.scenes.crowds import crowd, stadium
 from limberjack.scenes.faure import (
     bar_between_disks,
     bead_on_circle,
@@ -21,6 +21,7 @@ from limberjack.scenes.faure import (
     ring_of_figures,
     shaken_plate,
 )
+from limberjack.scenes.fields import forest, rope_field
 from limberjack.scenes.figures import humanoid, marionette
 from limberjack.scenes.kinematic import conveyor, drum, platform
 from limberjack.scenes.letters import fridge_magnets
@@ -52,7 +53,7 @@ from limberjack.scenes.piles import (
     pyramid,
 )
 from limberjack.scenes.rings import rings
-from limberjack.scenes.stairs import stairs
+from limberjack.scenes.stairs import ragdolls, stairs
 from limberjack.scenes.tank import tank
 from limberjack.scenes.trees import ball_tree, random_tree
 from limberjack.scenes.weinstein import joint_types, lifting_net, net, pre_versus_post
@@ -91,6 +92,7 @@ __all__ = [
     "drum",
     "faure_joints",
     "flyball_governor",
+    "forest",
     "four_bar",
     "fridge_magnets",
     "gear_train",
@@ -115,16 +117,19 @@ __all__ = [
     "platform",
     "pre_versus_post",
     "pyramid",
+    "ragdolls",
     "random_tree",
     "ring_of_figures",
     "rings",
     "rolling_disc",
+    "rope_field",
     "scalable_puppet",
     "shaken_plate",
     "simple_pendulum",
     "skeletons",
     "slider_chain",
     "spring_pendulum",
+    "stadium",
     "stairs",
     "star",
     "steered_cart",

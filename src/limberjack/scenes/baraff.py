@@ -94,15 +94,20 @@ def _stage_contacts(**_: Any) -> dict[str, Any]:
     return {"method": _METHOD, "camera": Camera((3.0, -3.5, 2.0), (0.0, 0.0, 0.6))}
 
 
-@scene("Bodies in space on 32 balls that stand on three smooth feet (Baraff 1996, section 9).", _stage_contacts)
-def baraff_contacts(*, friction: float = 0.0, gravity: Any = _EARTH) -> Model:
+@scene(
+    "Bodies in space on 32 balls that stand on three smooth feet (Baraff 1996, section 9).",
+    _stage_contacts,
+    {"solid": True},
+)
+def baraff_contacts(*, friction: float = 0.0, solid: bool = False, gravity: Any = _EARTH) -> Model:
     """Return a hub with three legs of ten rods and two antennas: 32 balls, 96 multipliers, and three contacts.
 
-    The last rod of each leg ends in a sphere in contact with the ground, the plane z = 0, at the start. Nothing else
-    collides, and no torque acts on the legs: the figure collapses.
+    The last rod of each leg ends in a sphere in contact with the ground, the plane z = 0, at the start. No torque acts
+    on the legs: the figure collapses, as in the paper through the ground, since nothing but its feet collides.
 
     Args:
         friction: of feet and ground.
+        solid: whether hub and rods collide with the ground as well.
         gravity: [m/s^2].
     """
     friction = check.number(friction, "friction", low=0.0)
@@ -114,7 +119,7 @@ def baraff_contacts(*, friction: float = 0.0, gravity: Any = _EARTH) -> Model:
     length = 0.12
     height = rods * length * math.cos(lean) + foot
     builder.add_body("hub", mass=2.0, inertia=(0.02, 0.02, 0.03), position=(0, 0, height))
-    builder.add_shape_sphere("hub", 0.15, color=_COLORS[1], collide=False)
+    builder.add_shape_sphere("hub", 0.15, color=_COLORS[1], collide=flag(solid, "solid"), friction=friction, group=1)
     for leg in range(3):
         about = 2 * math.pi * leg / 3
         way = np.array([math.cos(about), math.sin(about), 0.0])
@@ -122,7 +127,7 @@ def baraff_contacts(*, friction: float = 0.0, gravity: Any = _EARTH) -> Model:
         turn = (math.cos(lean / 2), *(math.sin(lean / 2) * np.array([way[1], -way[0], 0.0])))
         for k in range(rods):
             name, above = f"leg{leg}_rod{k}", f"leg{leg}_rod{k - 1}" if k else "hub"
-            _rod(builder, name, length, 0.2, _COLORS[0])
+            _rod(builder, name, length, 0.2, _COLORS[0], solid, friction)
             at = (0, 0, -length) if k else 0.15 * way
             builder.add_joint_ball(f"leg{leg}_ball{k}", above, name, position=at, start=turn if k == 0 else None)
         builder.add_shape_sphere(
@@ -130,19 +135,22 @@ def baraff_contacts(*, friction: float = 0.0, gravity: Any = _EARTH) -> Model:
             name=f"foot{leg}",
         )  # fmt: skip
     for k, side in enumerate((1.0, -1.0)):
-        _rod(builder, f"feeler{k}", 0.3, 0.1, _COLORS[2])
+        _rod(builder, f"feeler{k}", 0.3, 0.1, _COLORS[2], solid, friction)
         builder.add_joint_ball(f"feeler{k}_ball", "hub", f"feeler{k}", position=(0, 0.15 * side, 0))
     return builder.build()
 
 
-def _rod(builder: Builder, name: str, length: float, mass: float, color: tuple[float, ...]) -> None:
-    """Add a round rod of a tenth of its length across, from its frame's origin along -z, for display only."""
+def _rod(
+    builder: Builder, name: str, length: float, mass: float, color: tuple[float, ...], solid: bool, friction: float
+) -> None:
+    """Add a round rod of a tenth of its length across, from its frame's origin along -z; rods do not collide."""
     radius = 0.1 * length
     thin, thick = mass * (3 * radius**2 + length**2) / 12, mass * radius**2 / 2
     builder.add_body(name, mass=mass, com=(0, 0, -length / 2), inertia=(thin, thin, thick))
     builder.add_shape_capsule(
-        name, radius, length - 2 * radius, position=(0, 0, -length / 2), color=color, collide=False
-    )
+        name, radius, length - 2 * radius, position=(0, 0, -length / 2), color=color, collide=solid, friction=friction,
+        group=1,
+    )  # fmt: skip
 
 
 def _stage_tree(*, bodies: int, length: float, **_: Any) -> dict[str, Any]:
@@ -267,12 +275,13 @@ def _stage_puppet(**_: Any) -> dict[str, Any]:
 
 
 @scene("A figure hung by its head whose limbs are elastic.", _stage_puppet)
-def scalable_puppet(*, per_axis: bool = False, stiffness: float = 20.0, gravity: Any = _EARTH) -> Model:
+def scalable_puppet(*, per_axis: bool = False, stiffness: float = 100.0, gravity: Any = _EARTH) -> Model:
     """Return a puppet of a rigid torso and nine scalable parts on ball joints, hung by its head from the world.
 
     Args:
         per_axis: whether the parts scale along each of their axes on its own.
-        stiffness: of the scales towards 1 [N m].
+        stiffness: of the scales towards 1 [N m]; where it is low against the weights, which are up to 110 N m, parts
+            shrink to a point at times, at which they turn without bound.
         gravity: [m/s^2].
     """
     per_axis, stiffness = flag(per_axis, "per_axis"), check.number(stiffness, "stiffness", low=0.0)

@@ -12,11 +12,11 @@ from limberjack.errors import ModelError
 from limberjack.model import check
 from limberjack.model.merging import append, placed
 from limberjack.model.model import Model
-from limberjack.model.spec import WORLD, Joint, Shape, Spec
+from limberjack.model.spec import ORIGIN, WORLD, Joint, Shape, Spec
 from limberjack.scenes.catalog import Camera, scene, whole
 from limberjack.scenes.figures import figure, method_for
 
-__all__ = ["PUSH_SECONDS", "Push", "crowd", "crowd_spec", "graft", "grid_places", "named_figure"]
+__all__ = ["PUSH_SECONDS", "Push", "Wave", "crowd", "crowd_spec", "graft", "grid_places", "named_figure", "stadium"]
 
 # Largest deviation of a start angle from the rest pose [rad], and as a fraction of the distance to the limit.
 _STRAY, _STRAY_SHARE = 0.3, 0.6
@@ -33,9 +33,9 @@ _SHIRTS = (
 )
 
 
-def graft(into: Spec, spec: Spec, prefix: str) -> None:
-    """Add the records of `spec`, names with `prefix`, to `into`; without the shapes of the world."""
-    own = placed(spec, prefix)
+def graft(into: Spec, spec: Spec, prefix: str, position: tuple[float, ...] = ORIGIN) -> None:
+    """Add the records of `spec`, names with `prefix`, at a position, to `into`; without the shapes of the world."""
+    own = placed(spec, prefix, position)
     own.shapes = [shape for shape in own.shapes if shape.body != WORLD]
     append(into, own)
 
@@ -120,7 +120,9 @@ def _dressed(shape: Shape, group: int, old: Any, shirt: tuple[float, ...]) -> Sh
     return replace(shape, group=group, color=shirt if shape.color == old else shape.color)
 
 
-def crowd_spec(name: str, figures: Any, spacing: Any, vary: Any, seed: Any, *, contacts: bool, **options: Any) -> Spec:
+def crowd_spec(
+    name: str, figures: Any, spacing: Any, vary: Any, seed: Any, *, contacts: bool, places: Any = None, **options: Any
+) -> Spec:
     """Return the spec of a crowd.
 
     Args:
@@ -130,6 +132,7 @@ def crowd_spec(name: str, figures: Any, spacing: Any, vary: Any, seed: Any, *, c
         vary: how much start poses differ, from 0 to 1.
         seed: of the poses.
         contacts: whether figures collide; their legs then stay straight.
+        places: (figures, 3) where they stand [m]; a grid when None.
         options: further options of `figure`.
     """
     figures, spacing = whole(figures, "figures", 1), check.number(spacing, "spacing", positive=True)
@@ -142,7 +145,7 @@ def crowd_spec(name: str, figures: Any, spacing: Any, vary: Any, seed: Any, *, c
     old = next(shape.color for shape in one.shapes if shape.body == "thorax")
     spec = Spec(name, one.gravity)
     spec.shapes += [shape for shape in one.shapes if shape.body == WORLD]
-    for i, position in enumerate(grid_places(figures, spacing)):
+    for i, position in enumerate(grid_places(figures, spacing) if places is None else places):
         draws = vary * rng.uniform(-1.0, 1.0, (len(one.joints), 2))
         shirt = _SHIRTS[int(rng.integers(len(_SHIRTS)))]
         own = Spec("figure", one.gravity, bodies=one.bodies)
@@ -206,3 +209,102 @@ def crowd(
     """
     options = {"contacts": contacts, "limits": limits, "height": height, "mass": mass, "gravity": gravity}
     return Model(crowd_spec("crowd", figures, spacing, vary, seed, **options))
+
+
+# Rows of a stadium: radius of the lowest, depth and height of a row [m].
+_RING, _DEPTH, _STEP = 12.0, 0.9, 0.45
+_SEATED_SHARE = 0.02
+
+
+def stadium_places(figures: int, spacing: float) -> np.ndarray:
+    """Return (figures, 3) positions in rings about the origin, each higher and farther out than the last [m]."""
+    out, row = list[np.ndarray](), 0
+    while sum(map(len, out)) < figures:
+        radius = _RING + row * _DEPTH
+        around = max(1, int(2.0 * math.pi * radius / spacing))
+        angle = 2.0 * math.pi * (np.arange(around) + 0.5 * (row % 2)) / around
+        high = np.full(around, row * _STEP)
+        out.append(np.stack([radius * np.cos(angle), radius * np.sin(angle), high], axis=1))
+        row += 1
+    return np.concatenate(out)[:figures]
+
+
+class Wave:
+    """A drive that lifts the hands of the people where a wave goes round the stadium.
+
+    It has no state of its own: who is lifted is a function of the time.
+
+    Args:
+        places: (figures, 3) where they stand [m].
+        bodies: names of the bodies lifted, one row per figure.
+        force: on each [N].
+        period: in which the wave goes round once [s].
+        width: of the wave [rad].
+    """
+
+    def __init__(
+        self, places: np.ndarray, bodies: list[tuple[str, ...]], force: float, period: float = 8.0, width: float = 0.3
+    ) -> None:
+        self._angle, self.bodies = np.arctan2(places[:, 1], places[:, 0]), bodies
+        self.force, self.period, self.width = force, period, width
+        self._links: tuple[Any, np.ndarray] | None = None
+
+    def __call__(self, sim: Any) -> None:
+        """Lift those whom the wave is passing now, and nobody else."""
+        if self._links is None or self._links[0] is not sim.model:
+            links = [[sim.model.arrays.body_link[sim.model.body_index(name)] for name in row] for row in self.bodies]
+            self._links = sim.model, np.array(links, np.int64)
+        away = (self._angle - 2.0 * math.pi * sim.time / self.period + math.pi) % (2.0 * math.pi) - math.pi
+        link = self._links[1][np.abs(away) < 0.5 * self.width].ravel()
+        old = sim.forces.wrenches
+        if not np.array_equal(link, old.link):
+            data = np.zeros((len(link), 9))
+            data[:, 5] = self.force
+            sim.forces.wrenches = old._replace(link=link, data=data)
+            sim.touch()
+
+
+def _stage_stadium(*, figures: int, spacing: float, mass: float, **_: Any) -> dict[str, Any]:
+    from limberjack.methods import Adaptive  # brings Numba, which lists of scenes do without
+
+    figures, mass = int(figures), float(mass)
+    places = stadium_places(figures, float(spacing))
+    hands = [tuple(named_figure(i, figures) + f"{side}_hand" for side in ("left", "right")) for i in range(figures)]
+    wide = float(np.abs(places).max())
+    return {
+        "method": Adaptive(budget=max(1, round(_SEATED_SHARE * 88 * figures)), threads=2),
+        "dt": 1 / 120,
+        "seconds": 8.0,
+        "drive": Wave(places, hands, 0.05 * mass * 9.81),
+        "camera": Camera((-1.6 * wide, 0.0, 0.9 * wide), (0.0, 0.0, 0.0)),
+    }
+
+
+@scene("A stadium of 5,000 people, 445,000 bodies, through which a wave goes; 2 % of the joints move.", _stage_stadium)
+def stadium(
+    *,
+    figures: int = 5000,
+    spacing: float = 0.9,
+    vary: float = 0.3,
+    seed: int = 0,
+    tone: float = 2.0,
+    height: float = 1.75,
+    mass: float = 75.0,
+) -> Model:
+    """Return people in rising rings, each held in its pose by motors; a wave lifts their hands.
+
+    They float where they are, without gravity and contacts, as those of `crowd`.
+
+    Args:
+        figures: how many.
+        spacing: between neighbours of a ring [m].
+        vary: how much start poses differ, from 0 to 1.
+        seed: of the poses.
+        tone: natural frequency of the motors [Hz].
+        height: of each figure [m].
+        mass: of each figure [kg].
+    """
+    count, gap = whole(figures, "figures", 1), check.number(spacing, "spacing", positive=True)
+    options = {"limits": "soft", "tone": tone, "height": height, "mass": mass, "gravity": (0.0, 0.0, 0.0)}
+    places = stadium_places(count, gap)
+    return Model(crowd_spec("stadium", count, gap, vary, seed, contacts=False, places=places, **options))

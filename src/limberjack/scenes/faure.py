@@ -89,22 +89,21 @@ def _stage_ring(**_: Any) -> dict[str, Any]:
 
 
 @scene(
-    "Figures of different sizes in a ring, hands and feet to be connected: 758 constraints (Faure 1998).",
+    "Figures of different sizes in a ring, hands and feet connected: 758 constraints (Faure 1998).",
     _stage_ring,
-    shown={"gravity": (0.0, 0.0, 0.0), "assembled": True},
+    shown={"gravity": (0.0, 0.0, 0.0)},
 )
-def ring_of_figures(*, figures: int = 14, gap: float = 0.9, gravity: Any = _EARTH, assembled: bool = False) -> Model:
-    """Return figures in a ring whose hands are to be connected to their neighbours', and four pairs of feet.
+def ring_of_figures(*, figures: int = 14, gap: float = 0.9, gravity: Any = _EARTH, assembled: bool = True) -> Model:
+    """Return figures in a ring, connected by their hands to their neighbours, and by four pairs of feet.
 
     Each has 15 solids and 50 scalar constraints; hands are connected by ball joints, feet by universal joints. With 14
-    figures there are 758. The loops are open at the start: `lj.assemble` closes them, as `assembled` does; the viewer
-    shows the ring assembled.
+    figures there are 758. As placed the loops are open; `lj.assemble` closes them before the model is returned.
 
     Args:
         figures: how many stand in the ring, at least 4.
         gap: the largest distance between hands to be connected at the start [m].
         gravity: [m/s^2].
-        assembled: whether the loops are closed at the start.
+        assembled: whether the loops are closed; False to see `lj.assemble` or `displacements` close them.
     """
     figures, gap = whole(figures, "figures", 4), check.number(gap, "gap", positive=True)
     builder = Builder("ring_of_figures", gravity=gravity)

@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 
 from limberjack.errors import ModelError
-from limberjack.io import bvh
+from limberjack.io import biovision
 from limberjack.model import check
 from limberjack.model.builder import Builder
 from limberjack.model.model import Model
@@ -157,7 +157,7 @@ def _clips(clip: Any) -> list[Model]:
 
 def _one(clip: Any) -> Model:
     if isinstance(clip, (str, Path)):
-        return bvh.read(clip)
+        return biovision.read(clip)
     if isinstance(clip, Trajectory):
         clip = clip.model.with_motion(clip)
     if not isinstance(clip, Model) or clip.motion is None or not len(clip.motion):
@@ -307,7 +307,7 @@ def marching() -> Model:
     lines += ["MOTION", f"Frames: {frames}", f"Frame Time: {1 / 60:.9g}"]
     for k in range(frames):
         lines.append(" ".join(f"{x:.6f}" for x in _march_frame(2.0 * math.pi * k / 60)))
-    return bvh.loads("\n".join(lines), "marching.bvh", unit="cm")
+    return biovision.loads("\n".join(lines), "marching.bvh", unit="cm")
 
 
 def _march_frame(phase: float) -> list[float]:

@@ -12,7 +12,7 @@ from limberjack.model.spec import WORLD
 from limberjack.scenes.catalog import Camera, scene, whole
 from limberjack.spatial.frames import quaternion_from_matrix, turn_z_to
 
-__all__ = ["stairs"]
+__all__ = ["ragdolls", "stairs"]
 
 _COLORS = ((0.91, 0.45, 0.29, 1.0), (0.25, 0.49, 0.67, 1.0), (0.36, 0.58, 0.45, 1.0), (0.93, 0.79, 0.42, 1.0))
 _STONE, _ROPE = (0.78, 0.78, 0.80, 1.0), (0.85, 0.72, 0.45, 1.0)
@@ -65,6 +65,15 @@ def _figure(builder: Builder, name: str, place: np.ndarray, rotation: np.ndarray
             builder.add_joint_ball(joint, parent, body, position=at, axis=way, cone=most, damping=0.5)
 
 
+def _add_stairs(builder: Builder, steps: int, wide: float) -> None:
+    """Add the ground and stairs that rise along x."""
+    builder.add_shape_plane(WORLD, friction=_FRICTION)
+    for k in range(steps):
+        high = (k + 1) * _RISE
+        middle = ((k + 0.5) * _TREAD, 0.0, 0.5 * high)
+        builder.add_shape_box(WORLD, (_TREAD, wide, high), position=middle, color=_STONE, friction=_FRICTION)
+
+
 def _stage(*, steps: int, **_: Any) -> dict[str, Any]:
     x, z = 0.5 * int(steps) * _TREAD, 0.5 * int(steps) * _RISE
     camera = Camera((x - 1.5, -6.5, z + 2.2), (x, 0.0, z))
@@ -83,11 +92,7 @@ def stairs(*, figures: int = 3, links: int = 16, steps: int = 8, seed: int = 0) 
     """
     figures, links, steps = whole(figures, "figures", 0), whole(links, "links", 0), whole(steps, "steps", 1)
     draw, builder = np.random.default_rng(whole(seed, "seed", 0)), Builder("stairs")
-    builder.add_shape_plane(WORLD, friction=_FRICTION)
-    for k in range(steps):
-        high = (k + 1) * _RISE
-        middle = ((k + 0.5) * _TREAD, 0.0, 0.5 * high)
-        builder.add_shape_box(WORLD, (_TREAD, _WIDE, high), position=middle, color=_STONE, friction=_FRICTION)
+    _add_stairs(builder, steps, _WIDE)
     top = np.array(((steps - 1.5) * _TREAD, 0.0, steps * _RISE))
     for k in range(figures):
         turn = draw.normal(size=4)
@@ -103,4 +108,41 @@ def stairs(*, figures: int = 3, links: int = 16, steps: int = 8, seed: int = 0) 
         else:
             builder.add_joint_ball(f"{name}_joint", above, name, position=(-0.12, 0.0, 0.0), damping=0.002)
         above = name
+    return builder.build()
+
+
+# Figures of `ragdolls` beside each other, and their distances along and across the stairs [m].
+_ABREAST, _APART = 10, 2.2
+
+
+def _stage_ragdolls(*, figures: int, steps: int, **_: Any) -> dict[str, Any]:
+    x, z = 0.5 * int(steps) * _TREAD, 0.5 * int(steps) * _RISE
+    wide = _APART * min(int(figures), _ABREAST)
+    camera = Camera((x - 4.0 - 0.6 * wide, -6.0 - 0.6 * wide, z + 4.0 + 0.2 * wide), (x, 0.0, z))
+    return {"method": "full", "dt": 1 / 240, "seconds": 4.0, "camera": camera}
+
+
+@scene("200 ragdolls fall down wide stairs.", _stage_ragdolls)
+def ragdolls(*, figures: int = 200, steps: int = 40, seed: int = 0) -> Model:
+    """Return figures of 11 bodies with limited joints, rows of ten above wide stairs.
+
+    Args:
+        figures: how many.
+        steps: of the stairs.
+        seed: of the rotations of the figures.
+    """
+    figures, steps = whole(figures, "figures", 1), whole(steps, "steps", 1)
+    draw, builder = np.random.default_rng(whole(seed, "seed", 0)), Builder("ragdolls")
+    _add_stairs(builder, steps, _APART * (min(figures, _ABREAST) + 2))
+    for k in range(figures):
+        turn = draw.normal(size=4)
+        turn /= np.linalg.norm(turn)
+        row, column = divmod(k, _ABREAST)
+        x = (steps - 1.5) * _TREAD - row % max(1, steps // 6) * _APART
+        layer = row // max(1, steps // 6)
+        height = (x / _TREAD + 1.0) * _RISE
+        across = _APART * (column - 0.5 * (min(figures, _ABREAST) - 1))
+        _figure(
+            builder, f"figure{k}", np.array((x, across, height + 1.4 + 2.2 * layer)), turn, _COLORS[k % len(_COLORS)]
+        )
     return builder.build()

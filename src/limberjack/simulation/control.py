@@ -16,11 +16,13 @@ from typing import TYPE_CHECKING, Any, cast
 
 import numpy as np
 
+from limberjack._bound import Bound
 from limberjack._jit import entry
 from limberjack.errors import StateError, UnknownName
 from limberjack.model.actuators import motor_of, scalar_dofs, split
 from limberjack.model.spec import WORLD, Actuator, Tendon
-from limberjack.reduced.actuation import set_control
+from limberjack.reduced import actuation
+from limberjack.reduced.actuation import Actuation, Transmissions, apply_coupled, set_control
 from limberjack.reduced.dynamics import array_of
 from limberjack.reduced.forces import Wrenches, no_wrenches
 from limberjack.simulation.energy_watch import JOINT_FORCES, TARGETS
@@ -33,9 +35,6 @@ if TYPE_CHECKING:
 
 __all__ = ["ActuatorHandle", "Control", "transmission_matrices"]
 
-# Columns of the limits of an actuator, and of a drive row.
-_LOW, _HIGH, _GAIN, _BIAS, _LEAST, _MOST = range(6)
-_KP, _KD, _TARGET, _VELOCITY = 7, 8, 9, 10
 _FLOAT = np.dtype(np.float64)
 
 
@@ -57,16 +56,15 @@ class Control:
     """
 
     __slots__ = (
-        "_actuators", "_arrays", "_bias", "_call", "_coupled", "_dof_limits", "_driven", "_drive_row", "_elements",
-        "_limits", "_middle", "_points", "_q_matrix", "_sites", "_tendons", "_v_matrix", "actuated", "adds", "applied",
-        "beside", "coupled", "own", "values", "wrenches",
+        "_actuators", "_apply", "_arrays", "_bound", "_call", "_drive_row", "_limits", "_middle", "_points", "_shape",
+        "_sites", "_transmissions", "actuated", "adds", "applied", "beside", "coupled", "own", "values", "wrenches",
     )  # fmt: skip
 
     def __init__(self, model: Model) -> None:
         actuators = model.actuators
         self._actuators = {actuator.name: i for i, actuator in enumerate(actuators)}
         self.values, self.applied = np.zeros(len(actuators)), np.zeros(model.nv)
-        self.actuated = np.zeros(model.nv)
+        self.actuated, self._shape = np.zeros(model.nv), self.values.shape
         self._limits = np.array(
             [
                 [*(a.control_range or (-np.inf, np.inf)), a.gain, a.bias[0], *(a.force_range or (-np.inf, np.inf))]
@@ -81,16 +79,18 @@ class Control:
         self._drive_row = {int(v): row for row, (_, v) in enumerate(model.arrays.drives.indices)}
         self._middle = np.zeros(model.nv)
         self._arrays = self._tables(model, parts.plain, parts.rows)
-        self._take_elements(model, parts.coupled)
+        self._transmissions = self._coupled_elements(model, parts.coupled)
         self._sites = [i for i in parts.coupled if actuators[i].point]
         self._take_wrenches(model)
-        self.coupled = bool(self._coupled or self._points)
-        self.adds = bool(actuators or self._coupled)
+        self.coupled = bool(self._transmissions or self._points)
+        self.adds = bool(actuators or self._transmissions)
         self.beside = self.applied + self._middle
+        self._bound: Bound | None = None  # arguments of `set_control`, with the forces of the simulation
         self._call: Any = set_control
+        self._apply: Any = apply_coupled
 
     def _tables(self, model: Model, plain: list[int], rows: dict[tuple[str, int], list[int]]) -> tuple[Any, ...]:
-        """Return the model arguments of `set_control`."""
+        """Return the part of `Actuation` that the model sets."""
         pairs: list[tuple[int, int]] = []
         coefficients: list[float] = []
         joint_limits = np.tile([-np.inf, np.inf], (model.nv, 1))
@@ -112,7 +112,7 @@ class Control:
             self._middle[v] += middle
             entries += [(len(targets), i) for i in members]
             weights += each
-            targets.append((self._drive_row[v], _TARGET if motor.kp > 0.0 else _VELOCITY))
+            targets.append((self._drive_row[v], actuation.TARGET if motor.kp > 0.0 else actuation.VELOCITY))
             bases.append(motor.target if motor.kp > 0.0 else motor.velocity)
         return (
             self._limits, np.array(pairs, np.int64).reshape(-1, 2), np.array(coefficients, float), joint_limits,
@@ -120,23 +120,32 @@ class Control:
             np.array(entries, np.int64).reshape(-1, 2), np.array(weights, float),
         )  # fmt: skip
 
-    def _take_elements(self, model: Model, coupled: list[int]) -> None:
-        """Take note of actuators and tendons whose forces are evaluated before each step."""
-        self._elements = np.array([i for i in coupled if not model.actuators[i].point], np.int64)
-        actuators = [model.actuators[int(i)] for i in self._elements]
-        self._bias = np.array([a.bias for a in actuators], float).reshape(-1, 3)
+    def _coupled_elements(self, model: Model, coupled: list[int]) -> Bound | None:
+        """Return the actuators and tendons whose forces are evaluated before each step, None for none."""
+        elements = [i for i in coupled if not model.actuators[i].point]
+        actuators = [model.actuators[i] for i in elements]
         stiff = [tendon for tendon in model.tendons if tendon.stiffness or tendon.damping]
-        self._tendons = np.array([(t.stiffness, t.damping, *t.rest) for t in stiff], float).reshape(-1, 4)
         every: list[Actuator | Tendon] = [*actuators, *stiff]
-        self._q_matrix, self._v_matrix = transmission_matrices(model, [element.transmission for element in every])
-        self._dof_limits = np.tile([-np.inf, np.inf], (model.nv, 1))
+        if not every:
+            return None
+        limits = np.tile([-np.inf, np.inf], (model.nv, 1))
         for a in actuators:
             for joint, dof, _ in a.transmission:
                 if a.joint_force_range:
-                    self._dof_limits[model.joint(joint).v_start + dof] = a.joint_force_range
-        driven = np.flatnonzero(self._v_matrix.any(axis=0))
-        self._driven = np.array([(v, self._drive_row.get(int(v), -1)) for v in driven], np.int64).reshape(-1, 2)
-        self._coupled = len(every)
+                    limits[model.joint(joint).v_start + dof] = a.joint_force_range
+        terms = [_terms(model, element.transmission) for element in every]
+        flat = [term for row in terms for term in row]
+        driven = sorted({v for _, v, _ in flat})
+        return Bound(
+            Transmissions(
+                np.array(elements, np.int64), np.array([a.bias for a in actuators], float).reshape(-1, 3),
+                np.array([(t.stiffness, t.damping, *t.rest) for t in stiff], float).reshape(-1, 4),
+                np.cumsum([0, *map(len, terms)]), np.array([term[:2] for term in flat], np.int64).reshape(-1, 2),
+                np.array([c for _, _, c in flat], float), limits,
+                np.array([(v, self._drive_row.get(v, -1)) for v in driven], np.int64).reshape(-1, 2),
+                np.zeros(model.nv),
+            )
+        )  # fmt: skip
 
     def _take_wrenches(self, model: Model) -> None:
         """Fill the wrenches of the model itself."""
@@ -188,27 +197,32 @@ class Control:
 
     def set(self, sim: Simulation, value: Any) -> None:
         """Set all controls, or by a mapping those that it names."""
-        if isinstance(value, Mapping):
-            value = self._named(sim.model, cast("Mapping[str, Any]", value))
-        elif (
+        if (
             type(value) is not np.ndarray
-            or value.dtype != _FLOAT
-            or value.shape != self.values.shape
+            or value.dtype is not _FLOAT
+            or value.shape != self._shape
             or not value.flags.carray
         ):
-            value = array_of(value, self.values.shape, "control", sim.model)
-        forces = sim.forces
-        size = self._call(
-            *self._arrays, value, self.beside, self.values, self.actuated, forces.tau, forces.drives.scalar,
-            *sim._watch.motor_path,
-        )  # fmt: skip
+            if isinstance(value, Mapping):
+                value = self._named(sim.model, cast("Mapping[str, Any]", value))
+            else:
+                value = array_of(value, self._shape, "control", sim.model)
+        watch = sim._watch
+        size = self._call(self._bound or self._bind(sim), value, sim.forces.drives.scalar, *watch.motor_path)
         if size < 0.0:
             bad = int(np.flatnonzero(~np.isfinite(value))[0])
             raise StateError(f'control[{bad}] of actuator "{sim.model.actuator_names[bad]}" must be finite')
         if self._call is set_control:
             self._call = entry(set_control)
-        sim._watch.note_joint_forces(size)
+        watch.note_joint_forces(size)
         sim._stepper.joint_forces_changed(0, len(self.applied))
+
+    def _bind(self, sim: Simulation) -> Bound:
+        """Return the arguments of `set_control`; joint forces and drives of a simulation are the same arrays always."""
+        forces = sim.forces
+        own = (self.values, self.beside, self.actuated, forces.tau, forces.drives)
+        self._bound = Bound(Actuation._make((*self._arrays, *own)))
+        return self._bound
 
     def set_tau(self, sim: Simulation) -> None:
         """Write the joint forces of user and actuators, after those of the user were set in `applied`."""
@@ -232,9 +246,7 @@ class Control:
             np.add(self.applied, self._middle, out=self.beside)
             scalar = sim.forces.drives.scalar.copy()  # targets of motors may have been set by hand
             none = np.zeros(0)
-            set_control(
-                *self._arrays, values, self.beside, self.values, self.actuated, sim.forces.tau, scalar, none, none
-            )
+            set_control(self._bound or self._bind(sim), values, scalar, none, none)
 
     def forces(self, sim: Simulation) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
         """Return force, length and rate of each actuator at the present state; ones at points have no length."""
@@ -242,36 +254,17 @@ class Control:
         q_matrix, v_matrix = transmission_matrices(model, [a.transmission for a in model.actuators])
         length, rate = q_matrix @ sim._stepper.q, v_matrix @ sim._stepper.qd
         bias = np.array([a.bias for a in model.actuators]).reshape(-1, 3)
-        u = np.clip(self.values, self._limits[:, _LOW], self._limits[:, _HIGH])
-        f = self._limits[:, _GAIN] * u + bias[:, 0] + bias[:, 1] * length + bias[:, 2] * rate
-        return np.clip(f, self._limits[:, _LEAST], self._limits[:, _MOST]), length, rate
+        u = np.clip(self.values, self._limits[:, actuation.LOW], self._limits[:, actuation.HIGH])
+        f = self._limits[:, actuation.GAIN] * u + bias[:, 0] + bias[:, 1] * length + bias[:, 2] * rate
+        return np.clip(f, self._limits[:, actuation.LEAST], self._limits[:, actuation.MOST]), length, rate
 
     def update(self, sim: Simulation) -> None:
         """Evaluate the forces of coupled actuators and tendons at the present state, and set them."""
-        stepper, forces, limits = sim._stepper, sim.forces, self._limits
-        if self._coupled:
-            q, qd = stepper.q, stepper.qd
-            length, rate = self._q_matrix @ q, self._v_matrix @ qd
-            n = len(self._elements)
-            own = limits[self._elements]
-            u = np.clip(self.values[self._elements], own[:, _LOW], own[:, _HIGH])
-            f = own[:, _GAIN] * u + self._bias[:, 0] + self._bias[:, 1] * length[:n] + self._bias[:, 2] * rate[:n]
-            f = np.clip(f, own[:, _LEAST], own[:, _MOST])
-            total = np.clip(f @ self._v_matrix[:n], self._dof_limits[:, 0], self._dof_limits[:, 1])
-            if len(self._tendons):
-                k, b, low, high = self._tendons.T
-                stretch = length[n:] - np.clip(length[n:], low, high)
-                total += (-k * stretch - b * rate[n:]) @ self._v_matrix[n:]
-            np.add(self.beside, self.actuated, out=forces.tau)
-            scalar, indices = forces.drives.scalar, forces.drives.indices
-            for v, row in self._driven.tolist():
-                kp, kd = (scalar[row, _KP], scalar[row, _KD]) if row >= 0 else (0.0, 0.0)
-                if kp > 0.0:
-                    scalar[row, _TARGET] = q[indices[row, 0]] + (total[v] + kd * qd[v]) / kp
-                elif kd > 0.0:
-                    scalar[row, _VELOCITY] = qd[v] + total[v] / kd
-                else:
-                    forces.tau[v] += total[v]
+        if self._transmissions is not None:
+            stepper = sim._stepper
+            self._apply(self._bound or self._bind(sim), self._transmissions, stepper.q, stepper.qd)
+            if self._apply is apply_coupled:
+                self._apply = entry(apply_coupled)
             sim._watch.touched |= TARGETS | JOINT_FORCES
             stepper.joint_forces_changed(0, sim.model.nv)
         if self._points:
@@ -294,14 +287,21 @@ def transmission_matrices(model: Model, transmissions: list[Transmission]) -> tu
     """Return the matrices from q to lengths and from qd to rates; dofs of rotations by quaternions have no length."""
     q_matrix, v_matrix = np.zeros((len(transmissions), model.nq)), np.zeros((len(transmissions), model.nv))
     for k, transmission in enumerate(transmissions):
-        for joint, dof, c in transmission:
-            info = model.joint(joint)
-            v_matrix[k, info.v_start + dof] += c
-            if info.nq == info.nv:
-                q_matrix[k, info.q_start + dof] += c
-            elif dof in scalar_dofs(model.joint_spec(joint)):
-                q_matrix[k, info.q_start + dof] += c
+        for iq, iv, c in _terms(model, transmission):
+            v_matrix[k, iv] += c
+            if iq >= 0:
+                q_matrix[k, iq] += c
     return q_matrix, v_matrix
+
+
+def _terms(model: Model, transmission: Transmission) -> list[tuple[int, int, float]]:
+    """Return coordinate, dof and coefficient of each joint of a transmission; rotations by quaternions have -1."""
+    out: list[tuple[int, int, float]] = []
+    for joint, dof, c in transmission:
+        info = model.joint(joint)
+        scalar = info.nq == info.nv or dof in scalar_dofs(model.joint_spec(joint))
+        out.append((info.q_start + dof if scalar else -1, info.v_start + dof, c))
+    return out
 
 
 class ActuatorHandle:

@@ -64,6 +64,8 @@ _EARTH = 9.81
 # between two snapshots, and between two looks.
 _LINK_STEPS, _FEWEST, _MOST = 40_000, 256, 32_768
 _FEWEST_LOOKS, _MOST_LOOKS = 32, 512
+# Steps before the first look after a start, doubled at each, and simulated time between two looks at most [s].
+_FIRST_LOOK, _LONGEST = 8, 1.0
 # Looks between two snapshots where forces are set all the time: steps cannot be repeated then.
 _EDITED = 4
 # Steps between two checks, as a multiple of those between two snapshots.
@@ -76,9 +78,9 @@ _SMALLEST = 0.1
 
 # Length of products that OpenBLAS takes on one thread; it divides those of more than 10,000.
 _BLAS_ALONE = 8192
-# Squared speeds beyond this multiple of those known are looked at between two looks; those of less than 100 m/s are
-# never a reason.
-_ALARM, _FAST = 1e4, 1e4
+# Squared speeds beyond this multiple of those known are looked at between two looks; sums below the second are never a
+# reason.
+_ALARM, _FAST = 4.0, 1.0
 # Columns of `Drives`
 _KP, _KD, _TARGET, _VELOCITY, _MAX = 7, 8, 9, 10, 11
 _BALL_KP, _BALL_KD, _BALL_MAX = 11, 12, 17
@@ -124,6 +126,7 @@ class EnergyWatch:
     __slots__ = (
         "_acting_force",
         "_acting_torque",
+        "_ahead",
         "_attaching",
         "_base",
         "_checked",
@@ -166,7 +169,7 @@ class EnergyWatch:
         self.pending, self.touched, self.warned = True, ALL_FORCES, False
         self._mark: Snapshot | None = None
         self._edited = False
-        self._checked = 0
+        self._checked, self._ahead = 0, _FIRST_LOOK
         self._mass = float(links.inertia[:, 9].sum())
         self._reach = -1.0
         loops = set(model.loop_names)
@@ -326,7 +329,7 @@ class EnergyWatch:
             return True
         velocities = sim._stepper.carried_velocities()
         self._set_period(len(velocities))
-        self.next = steps + self.stride
+        self._look_ahead(sim, steps)
         size = _square(velocities)
         if size == 0.0:
             return True  # a pile asleep: its steps cost less than a snapshot
@@ -340,8 +343,13 @@ class EnergyWatch:
             self._take_mark(sim)
         return True
 
+    def _look_ahead(self, sim: Simulation, steps: int) -> None:
+        """Set when the next look is due: soon after a start, and within a second of simulated time."""
+        self.next = steps + min(self.stride, self._ahead, max(_FEWEST_LOOKS, int(_LONGEST / sim.dt)))
+        self._ahead = min(2 * self._ahead, _MOST_LOOKS)
+
     def is_alarmed(self, sim: Simulation) -> bool:
-        """Return whether speeds have left all reason since the last look: asked after each call of several steps."""
+        """Return whether speeds have doubled since the last look: asked after each call of several steps."""
         size = _square(sim._stepper.carried_velocities())
         return not size <= _ALARM * max(self._limit, _FAST)
 
@@ -350,7 +358,7 @@ class EnergyWatch:
 
     def start(self, sim: Simulation, steps: int) -> None:
         """Take the energy of the state as it is."""
-        self.pending, self._checked = False, steps
+        self.pending, self._checked, self._ahead = False, steps, _FIRST_LOOK
         with np.errstate(all="ignore"):
             self._take_gains(sim.forces.drives)
             reading = self._read(sim)
@@ -368,7 +376,7 @@ class EnergyWatch:
         velocities = sim._stepper.carried_velocities()
         self._limit = 4.0 * _square(velocities)
         self._set_period(self._dofs)  # a method that chooses what it steps may have chosen nothing yet
-        self.next = steps + self.stride
+        self._look_ahead(sim, steps)
         self._take_mark(sim)
 
     def excess(self, sim: Simulation) -> Excess | None:
@@ -451,7 +459,7 @@ class EnergyWatch:
             out += self._motor_work(sim.forces.drives, base, now, span)
         if self._motors:
             ball = sim.forces.drives.ball
-            most = np.minimum(ball[:, _BALL_MAX], ball[:, _BALL_KP] * math.pi + ball[:, _BALL_KD] * base.speed)
+            most = np.minimum(ball[:, _BALL_MAX], ball[:, _BALL_KP] * math.pi)
             out += float(most.sum()) * (math.pi + span * speed)
         u = self._prescribed_speed()
         if u:
@@ -461,13 +469,17 @@ class EnergyWatch:
         return SAFETY * out + self._given
 
     def _motor_work(self, drives: Drives, base: _Reading, now: _Reading, span: float) -> float:
-        """Return a bound on the work of motors of single dofs."""
+        """Return a bound on the work of motors of single dofs.
+
+        A motor is a spring and a damper to its target: it gives what was stored in the spring, what moving its target
+        adds, and of the damper kd u^2 / 4 at a target velocity u, but no more than its largest force does.
+        """
         d, indices = drives.scalar, drives.indices
-        q, qd = base.q[indices[:, 0]], np.abs(base.qd[indices[:, 1]])
-        off = np.abs(d[:, _TARGET] - q) + self._path
-        force = np.minimum(d[:, _MAX], d[:, _KP] * off + d[:, _KD] * (np.abs(d[:, _VELOCITY]) + qd))
-        speed = np.maximum(qd, np.abs(now.qd[indices[:, 1]]))
-        return float((force * (np.where(d[:, _KP] > 0.0, off, 0.0) + span * speed)).sum())
+        stored = np.abs(d[:, _TARGET] - base.q[indices[:, 0]]) + self._path
+        off = np.maximum(stored, np.abs(d[:, _TARGET] - now.q[indices[:, 0]]) + self._path)
+        given = d[:, _KP] * (0.5 * stored**2 + off * self._path) + 0.25 * span * d[:, _KD] * d[:, _VELOCITY] ** 2
+        speed = np.maximum(np.abs(base.qd[indices[:, 1]]), np.abs(now.qd[indices[:, 1]]))
+        return float(np.minimum(given, d[:, _MAX] * (off + span * speed)).sum())
 
     def _prescribed_speed(self) -> float:
         return max(self._moved, *self._driven.values(), *self._attaching.values(), 0.0)

@@ -23,6 +23,7 @@ from limberjack.reduced.measure import body_velocities
 from limberjack.simulation import snapshots
 from limberjack.simulation.control import transmission_matrices
 from limberjack.simulation.energy_watch import without_motors
+from limberjack.simulation.queries import ray_cast
 from limberjack.simulation.reactions import joint_forces
 from limberjack.spatial.frames import matrix_from_quaternion, matrix_from_vector, quaternion_from_matrix
 
@@ -222,7 +223,7 @@ def _value(state: _State, sensor: Sensor) -> Any:
         return _frame_value(state, sensor)
     if kind.startswith("subtree_"):
         return _subtree_value(state, sensor)
-    if kind in ("gyro", "velocimeter", "accelerometer", "force", "torque", "touch"):
+    if kind in ("gyro", "velocimeter", "accelerometer", "force", "torque", "touch", "rangefinder"):
         return _point_value(state, sensor)
     if kind.startswith(("actuator_", "joint_actuator")):
         return _actuator_value(state, sensor)
@@ -287,6 +288,10 @@ def _point_value(state: _State, sensor: Sensor) -> Any:
         return frame.axes.T @ state.acceleration(frame)[1]
     if kind == "touch":
         return _touch(state, sensor, frame)
+    if kind == "rangefinder":
+        own = state.model.body_names[frame.body] if frame.body >= 0 else WORLD
+        hit = ray_cast(state.model, state.sim._stepper.q, frame.point, frame.axes[:, 2], ignore=own, visual=True)
+        return -1.0 if hit is None else hit.distance
     force, torque = _transmitted(state, frame)
     return frame.axes.T @ (force if kind == "force" else torque)
 

@@ -66,7 +66,8 @@ def restore(sim: Simulation, snapshot: Snapshot) -> None:
     clock.steps, clock.base_steps = snapshot.steps, snapshot.base_steps
     clock.base_time, clock.dt = snapshot.base_time, snapshot.dt
     stepper.q[:], stepper.qd[:], forces.tau[:] = arrays["q"], arrays["qd"], arrays["tau"]
-    forces.drives = drives_from(arrays)
+    for array, saved in zip(forces.drives, drives_from(arrays), strict=True):
+        array[:] = saved  # in place: compiled calls know the arrays
     sim._control.restore(sim, arrays.get("control"), arrays.get("control.applied", forces.tau))
     forces.wrenches = Wrenches(*(arrays[f"wrenches.{k}"].copy() for k in Wrenches._fields))
     if len(sim._kinematic):
@@ -78,9 +79,9 @@ def restore(sim: Simulation, snapshot: Snapshot) -> None:
 def _require_fitting(sim: Simulation, arrays: dict[str, np.ndarray]) -> None:
     """Refuse a snapshot of another model or method."""
     for name, array in snapshot_of(sim).arrays.items():
-        # lists are as long as what they list
+        # lists are as long as what they list, and may be left out where that is nothing
         listed = "wrenches" in name or name.startswith("method.list_")
-        same = name in arrays and (listed or arrays[name].shape == array.shape)
+        same = listed or (name in arrays and arrays[name].shape == array.shape)
         if not same:
             raise StateError(
                 f'this snapshot is not of model "{sim.model.name}" in method "{sim.method.name}": {name} differs'

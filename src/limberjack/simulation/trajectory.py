@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
@@ -10,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from limberjack import _registry
-from limberjack.errors import StateError
+from limberjack.errors import FileError, StateError
 from limberjack.model.model import Model
 
 __all__ = ["BodyTrack", "JointTrack", "Trajectory", "between", "rates"]
@@ -121,8 +122,8 @@ class Trajectory:
         """Write the trajectory by the suffix of `path` and return the path.
 
         Args:
-            path: .npz (all of it, with the model), .csv, .html (a page that plays it), .bvh, .glb, .mp4, .gif, .png, or
-                any suffix a writer is registered for.
+            path: .npz and .parquet (all of it, with the model), .csv, .html (a page that plays it), .bvh, .glb, .usd,
+                .usda, .usdc, .mp4, .gif, .png, or any suffix a writer is registered for.
             options: what that writer takes.
         """
         path = Path(path)
@@ -130,10 +131,20 @@ class Trajectory:
         return path
 
     @classmethod
-    def load(cls, path: str | Path) -> Trajectory:
-        """Return the trajectory in a file that `save` wrote as .npz."""
+    def load(cls, path: str | Path, model: Model | None = None) -> Trajectory:
+        """Return the trajectory in a file: .npz, .parquet, .csv or .bvh.
+
+        Args:
+            path: the file.
+            model: the model that moved, for files that do not hold it: .csv, and .parquet from other programs.
+        """
         path = Path(path)
-        return _registry.lookup("trajectory reader", path)(path)
+        reader = _registry.lookup("trajectory reader", path)
+        if model is None:
+            return reader(path)
+        if "model" not in inspect.signature(reader).parameters:
+            raise FileError(path, f"a {path.suffix} file brings its own model: leave out model")
+        return reader(path, model)
 
 
 def between(quaternions: np.ndarray, first: np.ndarray, last: np.ndarray, u: np.ndarray) -> np.ndarray:

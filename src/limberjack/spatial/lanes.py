@@ -287,13 +287,28 @@ for _operator, _instruction in _OPERATORS.items():
     _overload_operator(_operator, _instruction)
 
 
-@inner
-def four(array, k):
-    """Return the four numbers of a row."""
-    return load4(array, k, 0)
+def _row(context: Any, builder: Any, kind: Any, array: Any, k: Any) -> Any:
+    """Return the address of row k of an array (rows, 4); its width is known, so that addresses need no product."""
+    data = context.make_array(kind)(context, builder, array).data
+    return builder.gep(builder.bitcast(data, _VECTOR.as_pointer()), [k])
 
 
-@inner
-def set_four(array, k, value):
-    """Set the four numbers of a row."""
-    store4(array, k, 0, value)
+@intrinsic
+def four(typing: Any, array: Any, k: Any) -> Any:
+    """Return the four numbers of row k of an array (rows, 4)."""
+
+    def code(context: Any, builder: Any, signature: Any, args: Any) -> Any:
+        return builder.load(_row(context, builder, signature.args[0], *args), align=8)
+
+    return _LANES(array, types.intp), code
+
+
+@intrinsic
+def set_four(typing: Any, array: Any, k: Any, value: Any) -> Any:
+    """Set the four numbers of row k of an array (rows, 4)."""
+
+    def code(context: Any, builder: Any, signature: Any, args: Any) -> Any:
+        builder.store(args[2], _row(context, builder, signature.args[0], *args[:2]), align=8)
+        return context.get_dummy_value()
+
+    return types.void(array, types.intp, _LANES), code

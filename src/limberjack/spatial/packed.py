@@ -18,7 +18,7 @@ from limberjack._jit import inner
 from limberjack.spatial.lanes import Lanes, intrinsic, load4, store4
 
 __all__ = [
-    "any_above", "choose", "gather", "larger", "load4_single", "root", "scatter", "smaller", "store4_single",
+    "any_above", "choose", "gather", "larger", "load4_single", "quad", "root", "scatter", "smaller", "store4_single",
     "transpose",
 ]  # fmt: skip
 
@@ -76,6 +76,19 @@ def any_above(typing: Any, a: Any, b: Any) -> Any:
         return builder.icmp_unsigned("!=", bits, ir.IntType(4)(0))
 
     return types.boolean(_LANES, _LANES), code
+
+
+@intrinsic
+def quad(typing: Any, a: Any, b: Any, c: Any, d: Any) -> Any:
+    """Return (a, b, c, d)."""
+
+    def code(context: Any, builder: Any, signature: Any, args: Any) -> Any:
+        out = ir.Constant(_VECTOR, ir.Undefined)
+        for k in range(4):
+            out = builder.insert_element(out, args[k], ir.Constant(_INDEX, k))
+        return out
+
+    return _LANES(*(types.float64,) * 4), code
 
 
 @intrinsic

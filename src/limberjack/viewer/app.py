@@ -1,4 +1,4 @@
-"""`Viewer`: a simulation in the browser. Three threads: one steps, one displays, and viser's own serves the pages."""
+"""`Viewer`: simulations in the browser. Three threads: one steps, one displays, and viser's own serves the pages."""
 
 from __future__ import annotations
 
@@ -19,38 +19,47 @@ from limberjack import scenes
 from limberjack.errors import LimberjackError, StateError, UnsupportedByMethod, require
 from limberjack.methods import method_of
 from limberjack.methods.adaptive.options import View
+from limberjack.model.builder import Builder
 from limberjack.model.model import Model
-from limberjack.reduced.dynamics import forward_kinematics
-from limberjack.simulation.reactions import joint_forces
 from limberjack.simulation.simulation import Simulation, resume
-from limberjack.simulation.trajectory import Trajectory
-from limberjack.viewer.camera import Eye, bounds, checked_eye, framed
+from limberjack.viewer.camera import checked_eye
 from limberjack.viewer.carry_over import transplant, under_gravity, under_method
-from limberjack.viewer.colors import body_values, part_colors
+from limberjack.viewer.colors import body_values, legend, part_colors
 from limberjack.viewer.dragging import Grips
 from limberjack.viewer.drawing import Drawing
+from limberjack.viewer.framing import Framing
+from limberjack.viewer.gallery import Gallery
 from limberjack.viewer.guard import Guard, close_tunnel, free_port
-from limberjack.viewer.panel import Panel, plotted
-from limberjack.viewer.runner import Frame, Runner
-from limberjack.viewer.stage import Stage, sky
+from limberjack.viewer.history import Moment, trajectory_of
+from limberjack.viewer.level_of_detail import Budget, Tradeoff, budget_of, label_of, variant
+from limberjack.viewer.overlays import FORCES
+from limberjack.viewer.panel import Panel
+from limberjack.viewer.runner import Frame, Run, Runner
+from limberjack.viewer.stage import Stage, light, sky
 
 __all__ = ["Viewer"]
 
-_WAYS = {"front": (0.0, -1.0, 0.15), "side": (1.0, 0.0, 0.15), "top": (0.0, -0.02, 1.0)}
 # Update rate of status and plots [Hz].
 _WORDS = 5.0
 # Capsules of nearly the same shape are one batch: each batch is a message per frame.
 _MERGE = 0.12
 _LARGEST_STATE = 64 * 1024 * 1024
+# Pages narrower than this begin with the panel folded [pixels].
+_NARROW = 900
+# Models of more bodies are followed by the mean of their parts instead of the middle of their box.
+_LARGE = 2000
+# Most simulations side by side.
+_MOST = 6
 
 
 class Viewer:
     """Shows a simulation in the browser and controls it from there.
 
     Args:
-        sim: the simulation.
+        sim: the simulation; None = none yet: `open` follows, or a page chooses a scene of the gallery.
         drive: called with it sixty times per simulated second, or None.
-        camera: (position, target) [m]; None = one that shows the model.
+        camera: (position, target) [m]; None = one that shows the whole motion.
+        way: direction (3,) from which the motion is looked at where no camera is given.
         title: name of the scene.
         host: the interface to listen on; other than loopback it needs the token in the address.
         port: the first port to try; 0 lets the system choose.
@@ -60,10 +69,11 @@ class Viewer:
 
     def __init__(
         self,
-        sim: Simulation,
+        sim: Simulation | None,
         *,
         drive: Callable[[Any], None] | None = None,
         camera: Any = None,
+        way: Any = None,
         title: str = "",
         host: str = "127.0.0.1",
         port: int = 8080,
@@ -71,36 +81,88 @@ class Viewer:
         playing: bool = True,
     ) -> None:
         viser = require("viser", extra="view")
-        if not isinstance(sim, Simulation):
+        if sim is not None and not isinstance(sim, Simulation):
             raise StateError(f"view takes a lj.Simulation, got {type(sim).__name__}")
-        self.title = title
+        self.title, self._way = title, way
         self._camera = None if camera is None else checked_eye(camera)
-        self._rate = rate
+        self._rate, self._start_playing = rate, playing
         self.guard = Guard(host, free_port(host, port))
+        self.gallery = Gallery(self.open_scene)
+        self.guard.pages = self.gallery.answer
         with self.guard.installed(), contextlib.redirect_stdout(io.StringIO()):
             self.server: Any = viser.ViserServer(host=host, port=self.guard.port, label="Limberjack", verbose=False)
         self.guard.port = self.server.get_port()
         close_tunnel(self.server)
-        self.runner = Runner(sim, drive, rate or _rate_of(sim.model))
-        self.runner.playing = playing
-        self.grips = Grips(self.runner)
+        first = Simulation(Builder("nothing").build()) if sim is None else sim
+        self.runner = Runner(first, drive, rate or _rate_of(first.model), waits=True, looks_ahead=True)
         self.runner.watchers["values"] = self._values
-        self._mode, self._follow, self._sight, self._mean = "own", False, False, None
-        self._stage: Stage | None = None
-        self._home = Eye(np.array([3.0, -3.0, 2.0]), np.zeros(3))
+        self.grips, self._budget, self._tradeoff = Grips(self.runner), Budget(), Tradeoff()
+        self.runner.before_batch.append(lambda sim, passed: self._budget.follow(sim, self.runner.step_seconds, passed))
+        self._mode, self._mode_chosen, self._sight = "own", False, False
+        self._guides: set[str] = set()
+        self._groups = {"visual": True, "collision": False}
+        self._stages: list[Stage] = []
+        self._labels: list[Any] = []
+        self._framing: Framing | None = None
+        self._aimed: dict[int, tuple[float, np.ndarray]] = {}
         self._gizmo: Any = None
         self._snapshot: Any = None
-        self._trajectory: Trajectory | None = None
+        self._recording: list[tuple[Run, list[Moment]]] = []
+        self._panel_stale, self._building = False, ""
         self._dirty, self._closed, self.pictures = False, False, 0  # frames sent to the pages so far
         self._worker = ThreadPoolExecutor(1, thread_name_prefix="limberjack-errands")
         self.server.scene.set_background_image(sky())
+        light(self.server)
         self.panel = Panel(self, self.server)
-        self.panel.show_method(sim)
         self.server.on_client_connect(self._welcome)
-        self._show_model(sim.model, None)
         self._thread = threading.Thread(target=self._display, name="limberjack-display", daemon=True)
+        self._begun = False
+        if sim is not None:
+            self._begin()
+
+    def _begin(self) -> None:
+        """Start the threads."""
+        self._begun = True
+        self.runner.playing = self._start_playing
+        self.panel.show(self.sim, self.title)
+        self._use_colors_of(self.sim)
         self.runner.start()
         self._thread.start()
+
+    def open(
+        self,
+        sim: Simulation,
+        drive: Callable[[Any], None] | None = None,
+        title: str = "",
+        camera: Any = None,
+        way: Any = None,
+    ) -> None:
+        """Show another simulation instead.
+
+        Args:
+            sim: the simulation.
+            drive: called with it sixty times per simulated second, or None.
+            title: name of the scene.
+            camera: (position, target) [m]; None = one that shows the whole motion.
+            way: direction (3,) to look from where no camera is given.
+        """
+        eye = None if camera is None else checked_eye(camera)
+
+        def put(old: Simulation) -> None:
+            self._camera, self._way, self.title = eye, way, title
+            self.runner.rate = self._rate or _rate_of(sim.model)
+            self._use_colors_of(sim)
+            self._tradeoff.clear()
+            if self._begun:
+                self.runner.replace(sim, drive)
+            else:
+                self.runner.runs, self.runner.drive = [Run(sim)], drive
+
+        if self._begun:
+            self.runner.order(put)
+        else:
+            put(sim)
+            self._begin()
 
     @property
     def url(self) -> str:
@@ -108,8 +170,13 @@ class Viewer:
         return self.guard.url
 
     @property
+    def gallery_url(self) -> str:
+        """The address of the gallery."""
+        return self.guard.address("gallery")
+
+    @property
     def sim(self) -> Simulation:
-        """The simulation that runs now; use `runner.ask` to read it while it does."""
+        """The simulation that controls act on; use `runner.ask` to read it while it runs."""
         return self.runner.sim
 
     def _repr_html_(self) -> str:
@@ -123,7 +190,9 @@ class Viewer:
         self._closed = True
         self.runner.stop()
         self._worker.shutdown(wait=False, cancel_futures=True)
-        self._thread.join(5.0)
+        if self._begun:
+            if self._thread.ident is not None:  # Ctrl-C may come before it was started
+                self._thread.join(5.0)
         with contextlib.redirect_stdout(io.StringIO()):
             self.server.stop()
 
@@ -145,108 +214,235 @@ class Viewer:
 
     # Showing
 
-    def _show_model(self, model: Model, frame: Frame | None) -> None:
-        """Create the stage of a model."""
-        drawing = Drawing(model, merge=_MERGE)
-        q = model.q0 if frame is None or len(frame.q) != model.nq else frame.q
-        eye = self._camera or framed(bounds(drawing, *(each[None] for each in forward_kinematics(model, q))), 1.6)
-        if self._stage is not None:
-            self._stage.remove()
-        self._home = eye
+    def _set_stage(self, frame: Frame) -> None:
+        """Create the stages of the simulations of a frame, side by side, and aim the cameras."""
+        sims, model = [run.sim for run in self.runner.runs], self.sim.model
+        drawing = Drawing(model, merge=_MERGE, collision=True)
+        ahead = [q for q in self.runner.preview if len(q) == model.nq]
+        self._framing = Framing(drawing, [frame.q, *ahead], len(sims), self._camera, self._way)
+        self._framing.keep = bool(self.panel.look.keep.value)
         self.grips.leash = max(0.05, 0.5 * drawing.size)
-        self._stage = Stage(self.server, drawing, eye, self._dragged, self._clicked)
-        self._stage.show(q)
-        far = float(np.linalg.norm(eye.position - eye.target))
-        start = self.server.initial_camera
+        self._clear_stage()
+        self._aim_all()
+        eye = self._framing.home()
+        for k in range(len(sims)):
+            root = "/model" if len(sims) == 1 else f"/run{k}"
+            stage = Stage(
+                self.server, drawing, eye, self._dragged(k), self._clicked,
+                root=root, offset=self._framing.offsets[k], ground=k == 0,
+            )  # fmt: skip
+            for group, on in self._groups.items():
+                stage.show_group(group, on)
+            self._stages.append(stage)
+        self._label_runs()
+        start, distance = self.server.initial_camera, float(np.linalg.norm(eye.position - eye.target))
         start.position, start.look_at, start.fov = eye.position, eye.target, eye.angle
-        start.near, start.far = far / 200.0, far * 50.0
-        self._mean = None
+        start.near, start.far = _depths(distance)
+
+    def _clear_stage(self) -> None:
+        for thing in (*self._stages, *self._labels):
+            thing.remove()
+        self._stages, self._labels = [], []
+
+    def _label_runs(self) -> None:
+        """Write the labels of simulations side by side below them."""
+        assert self._framing is not None
+        if len(self.runner.runs) > 1:
+            low, high = self._framing.box
+            foot = np.array([*(0.5 * (low + high))[:2], low[2] - 0.06 * float((high - low).max())])
+            self._labels = [
+                self.server.scene.add_label(
+                    f"/label{k}", run.label, position=foot + stage.offset, anchor="top-center", font_screen_scale=1.3
+                )
+                for k, (run, stage) in enumerate(zip(self.runner.runs, self._stages, strict=True))
+            ]
 
     async def _welcome(self, client: Any) -> None:
         self._dirty = True
-        self._aim(client, self._home)
+        if client.camera.image_width < _NARROW:
+            client.gui.main_panel.minimize()
+        self._aim(client)
 
-    def _aim(self, client: Any, eye: Eye) -> None:
+        @client.camera.on_update
+        async def _(camera: Any) -> None:
+            # a window of another shape: the whole motion again, unless a user looks elsewhere
+            aspect, position = self._aimed.get(client.client_id, (0.0, np.zeros(3)))
+            if aspect and abs(camera.aspect / aspect - 1.0) > 0.05:
+                off = np.linalg.norm(np.array(camera.position) - position)
+                if off < 0.01 * np.linalg.norm(position - np.array(camera.look_at)):
+                    self._aim(client)
+
+    def _aim(self, client: Any, preset: str = "home") -> None:
+        """Aim the camera of a page at everything."""
+        if self._framing is None:
+            return
+        try:
+            aspect = float(client.camera.aspect)
+        except (AssertionError, ZeroDivisionError):  # a page that has not told its size yet
+            aspect = 0.0
+        eye = self._framing.toward(preset, aspect or 1.3)
+        self._aimed[client.client_id] = (aspect, eye.position)
+        distance = float(np.linalg.norm(eye.position - eye.target))
         with client.atomic():
             client.camera.position = eye.position
             client.camera.look_at = eye.target
+            client.camera.fov = eye.angle
+            client.camera.near, client.camera.far = _depths(distance)
+
+    def _aim_all(self) -> None:
+        for client in self.server.get_clients().values():
+            self._aim(client)
 
     def _display(self) -> None:
         """Show frame after frame, the newest each time; no other thread waits for this one."""
-        last, shown, generation, model = -1, 0.0, self.runner.generation, self.sim.model
-        begun = time.perf_counter()
+        last, shown, generation, stand = -1, 0.0, -1, None
+        previews, begun = 0, time.perf_counter()
         while not self._closed:
             frame = self.runner.frame(last, timeout=0.2)
             try:
                 now = time.perf_counter()
                 if self.runner.state == "compiling":
-                    self.panel.show_compiling(now - begun, self.runner.compiled_functions)
+                    self.panel.run.show_compiling(now - begun, self.runner.compiled_functions)
                 else:
                     begun = now
-                    self.panel.show_compiling(None)
+                    self.panel.run.show_compiling(None)
                 if frame is not None:
                     last = frame.number
                     if frame.generation != generation:
                         generation = frame.generation
-                        if self.sim.model is not model:
-                            model = self.sim.model
-                            self._show_model(model, frame)
-                        self.panel.show_method(self.sim)
-                    if self._dirty or self.server.get_clients():
+                        if stand != (self.sim.model, len(frame.runs)):
+                            stand = (self.sim.model, len(frame.runs))
+                            self._set_stage(frame)
+                        self._label_again()
+                        self._panel_stale = True
+                    if self._panel_stale:
+                        self._panel_stale = False
+                        self.panel.show(self.sim, self.title)
+                    if self.runner.previews != previews and self.runner.preview:
+                        previews = self.runner.previews
+                        self._see(self.runner.preview)
+                    if self._dirty or self.server.get_clients() or not self.runner.shown.is_set():
                         self._show(frame)
+                        self.runner.shown.set()
                 if now - shown > 1.0 / _WORDS:
                     shown = now
                     self._speak(frame)
             except Exception as error:  # a frame that fails must not end the thread
+                self.runner.shown.set()
                 if not self._closed:
                     self.runner.problems.append(f"{type(error).__name__}: {error}")
                     time.sleep(0.2)
 
+    def _label_again(self) -> None:
+        for handle, run in zip(self._labels, self.runner.runs, strict=False):
+            handle.text = run.label
+
+    def _see(self, motion: list[np.ndarray]) -> None:
+        """Aim the cameras at the motion to come."""
+        if self._framing is not None and all(len(q) == self.sim.model.nq for q in motion):
+            self._framing.see(motion)
+            self._aim_all()
+
     def _show(self, frame: Frame) -> None:
-        assert self._stage is not None
-        mean = self._stage.show(frame.q, frame.cluster_roots)
-        if mean is None:
+        if len(frame.runs) != len(self._stages):
             return
+        middle = None
+        for k, (stage, shot) in enumerate(zip(self._stages, frame.runs, strict=True)):
+            found = stage.show(shot.q, shot.cluster_roots)
+            if found is None:
+                return
+            middle = found if k == frame.lead else middle
+            stage.overlays.forces(shot.facts)
+            stage.overlays.guides(self._guides, shot.q)
+            mode, values = shot.facts.get("values") or ("own", None)
+            most = float(values.max(initial=0.0)) if isinstance(values, np.ndarray) else 1.0
+            stage.paint(part_colors(stage.drawing, mode, values, most))
         self._dirty = False
         self.pictures += 1
-        self._stage.pulls(frame.facts.get("pulls") or [])
-        self._stage.reactions(frame.facts.get("reactions"))
-        mode, values = frame.facts.get("values") or ("own", None)
-        most = float(values.max(initial=0.0)) if isinstance(values, np.ndarray) else 1.0
-        self._stage.paint(part_colors(self._stage.drawing, mode, values, most))
-        if self._follow and self._mean is not None:
-            step = mean - self._mean
-            for client in self.server.get_clients().values():
-                client.camera.position = client.camera.position + step  # the target moves along
-        self._mean = mean
+        if self._framing is not None and middle is not None:
+            corners = self._stages[frame.lead].corners() if self.sim.model.body_count <= _LARGE else None
+            self._framing.follow(middle if corners is None else np.mean(corners, axis=0), self._cameras())
+
+    def _cameras(self) -> list[Any]:
+        return [client.camera for client in self.server.get_clients().values() if client.camera.image_height]
 
     def _speak(self, frame: Frame | None) -> None:
-        """Write status, plots and problems."""
+        """Write status, legend, plots and problems, and see that nothing leaves the picture."""
         runner, sim = self.runner, self.runner.sim
-        if runner.state == "ready":
-            playing = "" if runner.playing else " · paused"
-            self.panel.status.content = (
-                f"**t = {sim.time:.3f} s**{playing} · {runner.steps_per_second:.0f} steps/s · "
+        moment = runner.looking_back
+        if self._building:
+            self.panel.run.status.content = f"building **{self._building}** ..."
+        elif runner.state == "ready":
+            time = f"t = {sim.time if moment is None else moment.time:.3f} s"
+            playing = " · looking back" if moment is not None else "" if runner.playing else " · paused"
+            self.panel.run.status.content = (
+                f"**{time}**{playing} · {runner.steps_per_second:.0f} steps/s · "
                 f"real time x {runner.real_time_factor:.2f}"
             )
-        self.panel.show_state(runner.playing, runner.recorded_frames)
+        self.panel.show_state(runner.playing, runner.recorded_frames, moment is not None)
         while runner.problems:
             text = runner.problems.popleft()
             for client in self.server.get_clients().values():
                 client.add_notification("Limberjack", text, auto_close_seconds=15.0, color="red")
-        if self.panel.plotting.value and runner.state == "ready" and frame is not None:
-            runner.watchers["numbers"] = plotted
-            numbers = frame.facts.get("numbers")
-            if isinstance(numbers, dict):
-                self.panel.plot(frame.time, numbers | {"ms per step": 1e3 * runner.step_seconds})
-        else:
-            runner.watchers.pop("numbers", None)
+        if frame is not None and runner.state == "ready":
+            self._measure(frame)
+            if self._framing is not None and self._stages:
+                corners = self._stages[min(frame.lead, len(self._stages) - 1)].corners()
+                if corners is not None:
+                    self._framing.step_back(*corners, self._cameras())
+        if self.panel.plots.live.value and runner.state == "ready":
+            self.panel.plots.show(runner.runs)
         if self._sight:
             self._look()
+
+    def _measure(self, frame: Frame) -> None:
+        """Show the legend, and what budgets cost."""
+        mode, values = frame.facts.get("values") or ("own", None)
+        most = float(values.max(initial=0.0)) if isinstance(values, np.ndarray) else 1.0
+        self.panel.look.show_legend(legend(mode, values, most))
+        runs, budgets = self.runner.runs, []
+        for run in runs:
+            if run.sim.method.name == "adaptive" and len(run.history):
+                budgets.append(budget_of(run.sim))
+                if self.runner.playing:
+                    self._tradeoff.add(budgets[-1], run.history[-1].numbers)
+        lead = runs[self.runner.lead]
+        if lead.sim.method.name == "adaptive" and len(lead.history):
+            numbers = lead.history[-1].numbers
+            active = int(numbers.get("active joints", 0.0))
+            self.panel.detail.measure(active, budget_of(lead.sim), numbers, self._tradeoff.svg(budgets))
+        labels = [run.label for run in runs] if len(runs) > 1 else ["-"]
+        self.panel.detail.show_runs(labels, self.runner.lead if len(runs) > 1 else 0, self._distances(frame))
+        values_of = frame.facts.get("control")
+        if isinstance(values_of, dict):
+            self.panel.control.show_values(values_of)
+
+    def _distances(self, frame: Frame) -> str:
+        """Return how far the runs side by side have come from the first, as a list."""
+        runs = self.runner.runs
+        if len(runs) < 2 or len(frame.runs) != len(runs):
+            return ""
+        places = [stage.places() for stage in self._stages]
+        lines = []
+        for run, place in zip(runs, places, strict=True):
+            apart = float(np.linalg.norm(place - places[0], axis=1).mean()) if len(place) else 0.0
+            away = "" if run is runs[0] else f", {apart:.3g} m from the first"
+            lines.append(f"- **{run.label}**: {1e3 * run.step_seconds:.3f} ms per step{away}")
+        return "\n".join(lines)
 
     def _values(self, sim: Simulation) -> tuple[str, np.ndarray | None]:
         mode = self._mode
         return mode, (None if mode == "own" else body_values(sim, mode))
+
+    def _use_colors_of(self, sim: Simulation) -> None:
+        """Colour by rigid cluster where there are any, unless a user has chosen; watch the controls of actuators."""
+        if not self._mode_chosen:
+            self._mode = "rigid cluster" if sim.method.name == "adaptive" else "own"
+            self.panel.look.color.value = self._mode
+        self.runner.watchers.pop("control", None)
+        if sim.model.actuators:
+            names = sim.model.actuator_names
+            self.runner.watchers["control"] = lambda s: dict(zip(names, map(float, s.control), strict=True))
 
     # Commands of the panel
 
@@ -258,32 +454,41 @@ class Viewer:
         """Pause and take one step."""
         self.runner.single_step()
 
+    def reset(self) -> None:
+        """Go back to the first state."""
+        self.runner.reset()
+        self.look_from("home", None)
+
     def use_colors(self, mode: str) -> None:
         """Colour bodies by `mode`."""
-        self._mode = mode
+        self._mode, self._mode_chosen = mode, True
         self.runner.order(lambda sim: None)
 
-    def use_reactions(self, on: bool) -> None:
-        """Show the forces of joints on their children as arrows, or hide them."""
-        if on:
-            self.runner.watchers["reactions"] = _reactions
+    def use_group(self, group: str, on: bool) -> None:
+        """Show or hide the "visual" or the "collision" shapes."""
+        self._groups[group] = bool(on)
+        for stage in self._stages:
+            stage.show_group(group, bool(on))
+
+    def use_overlay(self, name: str, on: bool) -> None:
+        """Show or hide forces or guides (of `FORCES` and `GUIDES`)."""
+        if name not in FORCES:
+            (self._guides.add if on else self._guides.discard)(name)
+        elif on:
+            self.runner.watchers[name] = FORCES[name]
         else:
-            self.runner.watchers.pop("reactions", None)
+            self.runner.watchers.pop(name, None)
         self.runner.order(lambda sim: None)
 
-    def use_follow(self, on: bool) -> None:
+    def use_keep(self, on: bool) -> None:
         """Let the cameras follow the model, or stand still."""
-        self._follow = bool(on)
+        if self._framing is not None:
+            self._framing.keep = bool(on)
 
     def look_from(self, way: str, client: Any) -> None:
-        """Aim the camera of one client, or of all (None), from home, front, side or top at the model."""
-        eye = self._home
-        if way in _WAYS and self._mean is not None:
-            direction = np.array(_WAYS[way])
-            distance = float(np.linalg.norm(eye.position - eye.target))
-            eye = Eye(self._mean + distance * direction / np.linalg.norm(direction), self._mean)
+        """Aim the camera of one client, or of all (None), from home, front, side or top at the motion."""
         for one in [client] if client is not None else self.server.get_clients().values():
-            self._aim(one, eye)
+            self._aim(one, way)
 
     def use_method(self, name: str) -> None:
         """Continue with another method, in the same state."""
@@ -292,13 +497,20 @@ class Viewer:
             try:
                 other = under_method(sim, name, lenient=True)
             except LimberjackError:
-                self.runner.generation += 1  # the panel shows the old method again
+                self._panel_stale = True  # the panel shows the old method again
                 raise
             if left_out := set(other.ignored) - set(sim.ignored):
                 self.runner.problems.append(f'method "{name}" leaves out {", ".join(sorted(left_out))}')
-            self.runner.replace(other, self.runner.drive, start=False)
+            self._use_colors_of(other)
+            self._replaced(other)
 
         self.runner.order(switch)
+
+    def _replaced(self, sim: Simulation) -> None:
+        """Go on with another simulation of the same run; for commands."""
+        self.runner.replace(sim, self.runner.drive, start=False)
+        run = self.runner.runs[self.runner.lead]
+        run.label = label_of(sim) if run.label else ""
 
     def tune(self, **options: Any) -> None:
         """Change options of the method: at once where it can, else by continuing with a new stepper."""
@@ -307,17 +519,91 @@ class Viewer:
             try:
                 sim.tune(**options)
             except (StateError, UnsupportedByMethod):
-                method = replace(sim.method, **options)
-                self.runner.replace(under_method(sim, method), self.runner.drive, start=False)
+                self._replaced(under_method(sim, replace(sim.method, **options)))
 
         self.runner.order(change)
+
+    def use_budget(self, unit: str, value: float) -> None:
+        """Set the budget of method adaptive: so many joints, percent of them, or milliseconds per step."""
+
+        def change(sim: Simulation) -> None:
+            if sim.method.name == "adaptive":
+                self._budget.set(sim, unit, value)
+                run = self.runner.runs[self.runner.lead]
+                run.label = label_of(sim) if run.label else ""
+                self._label_again()
+
+        self.runner.order(change)
+
+    def compare(self, text: str) -> None:
+        """Run the state of now several times side by side, with other budgets or methods.
+
+        Args:
+            text: budgets (whole numbers) and names of methods, with commas between them.
+        """
+        words = [word.strip() for word in text.split(",") if word.strip()]
+
+        def split(sim: Simulation) -> None:
+            if not 2 <= len(words) <= _MOST:
+                raise StateError(f"side by side: 2 to {_MOST} budgets or methods with commas, got {text!r}")
+            runs = [Run(variant(sim, word)) for word in words]
+            for run in runs:
+                run.label = label_of(run.sim)
+            self._tradeoff.clear()
+            self._use_colors_of(runs[-1].sim)
+            self.runner.place_side_by_side(runs)
+
+        self.runner.order(split)
+
+    def show_one(self) -> None:
+        """Go on with the simulation that controls act on alone."""
+
+        def join(sim: Simulation) -> None:
+            run = self.runner.runs[self.runner.lead]
+            run.label = ""
+            self.runner.runs, self.runner.lead = [run], 0
+            self.runner.generation += 1
+
+        self.runner.order(join)
+
+    def use_lead(self, label: str) -> None:
+        """Let controls act on another of the simulations side by side."""
+
+        def choose(sim: Simulation) -> None:
+            labels = [run.label for run in self.runner.runs]
+            if label in labels:
+                self.runner.lead = labels.index(label)
+                self._panel_stale = True
+
+        self.runner.order(choose)
+
+    def use_control(self, name: str, value: float) -> None:
+        """Set the control of an actuator."""
+
+        def change(sim: Simulation) -> None:
+            for run in self.runner.runs:
+                run.sim.control = {name: value}
+
+        self.runner.order(change)
+
+    def use_keyframe(self, name: str) -> None:
+        """Go to a keyframe of the model."""
+
+        def go(sim: Simulation) -> None:
+            for run in self.runner.runs:
+                run.sim.reset(name)
+                run.history.drop_from(run.sim.time)
+
+        self.runner.order(go)
 
     def use_gravity(self, z: float) -> None:
         """Set gravity along z [m/s^2]."""
 
         def change(sim: Simulation) -> None:
             x, y, _ = sim.model.gravity
-            self.runner.replace(under_gravity(sim, (x, y, z)), self.runner.drive, start=False)
+            for run in self.runner.runs:
+                run.sim = under_gravity(run.sim, (x, y, z))
+            self.runner.generation += 1
 
         self.runner.order(change)
 
@@ -325,7 +611,8 @@ class Viewer:
         """Set the time step."""
 
         def change(sim: Simulation) -> None:
-            sim.dt = 1e-3 * milliseconds
+            for run in self.runner.runs:
+                run.sim.dt = 1e-3 * milliseconds
 
         self.runner.order(change)
 
@@ -336,12 +623,12 @@ class Viewer:
             self.runner.order(lambda sim: sim.tune(view=None) if sim.method.name == "adaptive" else None)
 
     def _look(self) -> None:
-        clients = list(self.server.get_clients().values())
-        if not clients or self.sim.method.name != "adaptive":
+        cameras = self._cameras()
+        if not cameras or self.sim.method.name != "adaptive":
             return
-        camera = clients[0].camera
-        position, target = (tuple(float(x) for x in v) for v in (camera.position, camera.look_at))
-        if position == target or not camera.image_height:
+        camera, offset = cameras[0], self._stages[self.runner.lead].offset if self._stages else np.zeros(3)
+        position, target = (tuple(float(x) for x in np.array(v) - offset) for v in (camera.position, camera.look_at))
+        if position == target:
             return
         view = View(position=position, target=target, pixels=int(camera.image_height), angle=float(camera.fov))  # pyright: ignore[reportArgumentType]
         if view != self.sim.method.view:
@@ -353,20 +640,18 @@ class Viewer:
             return
 
         def build() -> None:
-            self.panel.status.content = f"building **{name}** ..."
-            scene = scenes.get_shown(name)
-            method = method_of(scene.method)
-            ignored = [word for word in scene.model.features() if word not in method.supports]
-            sim = Simulation(scene.model, method, scene.dt, ignore=ignored)
+            self._building = name
+            try:
+                self.panel.run.status.content = f"building **{name}** ..."
+                scene = scenes.get_shown(name)
+                method = method_of(scene.method)
+                ignored = [word for word in scene.model.features() if word not in method.supports]
+                sim = Simulation(scene.model, method, scene.dt, ignore=ignored)
+            finally:
+                self._building = ""
             if ignored:
                 self.runner.problems.append(f'method "{method.name}" leaves out {", ".join(ignored)} of scene "{name}"')
-
-            def put(old: Simulation) -> None:
-                self._camera, self.title = checked_eye(scene.camera), name
-                self.runner.rate = self._rate or _rate_of(scene.model)
-                self.runner.replace(sim, scene.drive)
-
-            self.runner.order(put)
+            self.open(sim, scene.drive, name, way=np.subtract(*scene.camera))
 
         self._errand(build)
 
@@ -411,8 +696,7 @@ class Viewer:
                 path = Path(folder) / "state.npz"
                 path.write_bytes(content)
                 sim = resume(path)
-            self._camera = None
-            self.runner.order(lambda old: self.runner.replace(sim, None))
+            self.open(sim)
 
         self._errand(load)
 
@@ -423,24 +707,29 @@ class Viewer:
             return
 
         def keep() -> None:
-            self._trajectory = self.runner.recorded() or self._trajectory
+            self._recording = self.runner.recorded() or self._recording
 
         self._errand(keep)
 
     def send_recording(self, client: Any, suffix: str) -> None:
-        """Offer the current or last recording for download."""
+        """Offer the motion for download: the current or last recording, or else everything in memory."""
 
         def send() -> None:
             if self.runner.recorded_frames:
-                self._trajectory = self.runner.recorded() or self._trajectory
-            if self._trajectory is None:
-                raise StateError("there is no recording yet: press Record first")
+                self._recording = self.runner.recorded()
+            found = self._recording or self.runner.everything()
+            if not found:
+                raise StateError("nothing was recorded yet: press Play first")
             with tempfile.TemporaryDirectory(prefix="limberjack-") as folder:
-                path = Path(folder) / f"{_plain(self._trajectory.model.name)}.{suffix}"
-                self._trajectory.save(path)
+                path = Path(folder) / f"{_plain(found[0][0].sim.model.name)}.{suffix}"
+                save_moments(found, path)
                 client.send_file_download(path.name, path.read_bytes(), save_immediately=True)
 
         self._errand(send)
+
+    def continue_from_here(self) -> None:
+        """Go on from the moment of the past that is shown."""
+        self.runner.continue_from_there()
 
     def _errand(self, act: Callable[[], None]) -> None:
         """Run long tasks on a thread of their own, one after the other."""
@@ -450,25 +739,32 @@ class Viewer:
                 act()
             except (LimberjackError, OSError) as error:
                 self.runner.problems.append(str(error))
+            except Exception as error:  # the thread's own answer is read by nobody
+                self.runner.problems.append(f"internal error, {type(error).__name__}: {error}")
 
         self._worker.submit(run)
 
     # Grips
 
-    def _dragged(self, phase: str, body: str, point: Any, hold: str) -> None:
-        if phase == "start":
-            self.grips.grab(hold, body, point)
-        elif phase == "update":
-            self.grips.move(hold, point)
-        else:
-            self.grips.release(hold)
+    def _dragged(self, k: int) -> Callable[[str, str, Any, str], None]:
+        """Return what happens when a pointer drags a body of the k-th simulation."""
+
+        def dragged(phase: str, body: str, point: Any, hold: str) -> None:
+            if phase == "start":
+                self.grips.grab(hold, body, point, run=k)
+            elif phase == "update":
+                self.grips.move(hold, point)
+            else:
+                self.grips.release(hold)
+
+        return dragged
 
     def _clicked(self, body: str) -> None:
-        self.panel.chosen.value = body
+        self.panel.world.chosen.value = body
 
     def hold_chosen(self) -> None:
         """Grip the selected body with a gizmo that moves and rotates it."""
-        body = self.panel.chosen.value
+        body = self.panel.world.chosen.value
         if not body:
             self.runner.problems.append("click a body first: the gizmo grips the selected one")
             return
@@ -476,7 +772,7 @@ class Viewer:
         def begin(sim: Simulation) -> None:
             i = sim.model.body_index(body)
             pose = sim.positions[i].copy(), sim.rotations[i].copy()
-            self.grips.grab("gizmo", body, pose[0], pose[1])
+            self.grips.grab("gizmo", body, pose[0], pose[1], run=self.runner.lead)
             self._add_gizmo(*pose)
 
         self.runner.order(begin)
@@ -484,14 +780,16 @@ class Viewer:
     def _add_gizmo(self, position: np.ndarray, rotation: np.ndarray) -> None:
         if self._gizmo is not None:
             self._gizmo.remove()
-        size = 0.12 * float(np.linalg.norm(self._home.position - self._home.target))
+        assert self._framing is not None
+        offset, eye = self._stages[self.runner.lead].offset, self._framing.home()
         gizmo = self._gizmo = self.server.scene.add_transform_controls(
-            "/gizmo", scale=size, position=position, wxyz=rotation, depth_test=False
-        )
+            "/gizmo", scale=0.12 * float(np.linalg.norm(eye.position - eye.target)), position=position + offset,
+            wxyz=rotation, depth_test=False,
+        )  # fmt: skip
 
         @gizmo.on_update
         async def _(event: Any) -> None:
-            self.grips.move("gizmo", gizmo.position, gizmo.wxyz)
+            self.grips.move("gizmo", np.array(gizmo.position) - offset, gizmo.wxyz)
 
     def release_all(self) -> None:
         """Release all grips."""
@@ -499,6 +797,11 @@ class Viewer:
         if self._gizmo is not None:
             self._gizmo.remove()
             self._gizmo = None
+
+
+def _depths(distance: float) -> tuple[float, float]:
+    """Return the nearest and farthest depth that a camera at some distance sees; the background needs a near one."""
+    return min(distance / 200.0, 0.1), distance * 50.0
 
 
 def _rate_of(model: Model) -> float:
@@ -510,8 +813,12 @@ def _plain(name: str) -> str:
     return "".join(c if c.isalnum() or c in "-_" else "_" for c in name)[:60] or "model"
 
 
-def _reactions(sim: Simulation) -> tuple[np.ndarray, np.ndarray] | None:
-    """Return points and forces of all joints, gears left out; None where there are none."""
-    found = joint_forces(sim)
-    own = [k for k, name in enumerate(sim.model.joint_names) if sim.model.joint_spec(name).kind != "gear"]
-    return (found.points[own], found.reactions[own, 3:]) if own else None
+def save_moments(found: list[tuple[Run, list[Moment]]], path: Path) -> None:
+    """Write recorded motions; a page shows all of them side by side, other files hold the first."""
+    motions = [(run.label, *trajectory_of(run.sim, moments)) for run, moments in found]
+    label, trajectory, extras = motions[0]
+    if path.suffix == ".html":
+        beside = [(name, other, more) for name, other, more in motions[1:]]
+        trajectory.save(path, label=label, beside=beside, **extras)
+    else:
+        trajectory.save(path)

@@ -10,7 +10,7 @@ import numpy as np
 from limberjack.errors import StateError
 from limberjack.viewer.drawing import Drawing
 
-__all__ = ["Eye", "bounds", "framed", "checked_eye"]
+__all__ = ["Eye", "above_ground", "bounds", "checked_eye", "framed", "seen_from"]
 
 # Vertical field of view [rad].
 ANGLE = 0.7
@@ -48,34 +48,46 @@ def checked_eye(camera: Any) -> Eye:
 
 
 def bounds(drawing: Drawing, positions: np.ndarray, rotations: np.ndarray) -> np.ndarray:
-    """Return the smallest and largest corner (2, 3) of everything drawn in some frames.
+    """Return the smallest and largest corner (2, 3) of what moves in some frames, and of what stands near it.
 
     Args:
         drawing: what is seen.
         positions: (frames, bodies, 3).
         rotations: (frames, bodies, 4).
     """
-    low, high = np.full(3, np.inf), np.full(3, -np.inf)
+    still = drawing.parts.body < 0
     reach = drawing.extents[:, None]
+    box = np.array([[np.inf] * 3, [-np.inf] * 3])
     for p, r in zip(positions, rotations, strict=True):
         at = drawing.part_poses(p, r)[0]
-        if len(at):
-            low, high = np.minimum(low, (at - reach).min(axis=0)), np.maximum(high, (at + reach).max(axis=0))
+        box = _joined(box, at[~still], reach[~still])
         if len(drawing.strings.a):
-            ends = drawing.string_ends(p, r).reshape(-1, 3)
-            low, high = np.minimum(low, ends.min(axis=0)), np.maximum(high, ends.max(axis=0))
-    if not np.isfinite(low).all():
-        return np.array([[-1.0, -1.0, -1.0], [1.0, 1.0, 1.0]])
-    return np.stack([low, high])
+            box = _joined(box, drawing.string_ends(p, r).reshape(-1, 3), 0.0)
+    if still.any() and len(positions):
+        at = drawing.parts.position[still]
+        if not np.isfinite(box).all():
+            box = _joined(box, at, reach[still])
+        else:  # walls and floors that reach far beyond what moves are not framed
+            size = float((box[1] - box[0]).max())
+            low, high = box[0] - 0.6 * size, box[1] + 0.6 * size
+            near = ((at - reach[still] >= low) & (at + reach[still] <= high)).all(axis=1)
+            box = _joined(box, at[near], reach[still][near])
+    return box if np.isfinite(box).all() else np.array([[-1.0, -1.0, -1.0], [1.0, 1.0, 1.0]])
 
 
-def framed(box: np.ndarray, aspect: float, flat: np.ndarray | None = None) -> Eye:
-    """Return a camera that shows the box (2, 3) in an image of width / height `aspect`.
+def _joined(box: np.ndarray, at: np.ndarray, reach: np.ndarray | float) -> np.ndarray:
+    """Return the box around another one and balls."""
+    if not len(at):
+        return box
+    return np.stack([np.minimum(box[0], (at - reach).min(axis=0)), np.maximum(box[1], (at + reach).max(axis=0))])
+
+
+def seen_from(box: np.ndarray, flat: np.ndarray | None = None) -> np.ndarray:
+    """Return the direction (3,) from which a motion is best seen: planar ones along their normal.
 
     Args:
         box: smallest and largest corner.
-        aspect: of the picture.
-        flat: (3,) travel of the bodies along each axis; planar motions are seen along their normal. None = the box.
+        flat: (3,) travel of the bodies along each axis; None = the size of the box.
     """
     spread = box[1] - box[0] if flat is None else flat
     widest = float(spread.max())
@@ -87,7 +99,12 @@ def framed(box: np.ndarray, aspect: float, flat: np.ndarray | None = None) -> Ey
         way = np.array([1.0, -0.12, 0.1])
     else:
         way = np.array([0.8, -1.0, 0.42])
-    way /= np.linalg.norm(way)
+    return way / np.linalg.norm(way)
+
+
+def framed(box: np.ndarray, aspect: float, way: np.ndarray) -> Eye:
+    """Return a camera that shows the box (2, 3) in an image of width / height `aspect`, seen from direction `way`."""
+    way = way / np.linalg.norm(way)
     centre = box.mean(axis=0)
     corners = np.array([[box[i, 0], box[j, 1], box[k, 2]] for i in (0, 1) for j in (0, 1) for k in (0, 1)])
     right, up, ahead = Eye(centre + way, centre).axes()
@@ -97,3 +114,12 @@ def framed(box: np.ndarray, aspect: float, flat: np.ndarray | None = None) -> Ey
     need = np.maximum(np.abs(off @ up) / tall, np.abs(off @ right) / (tall * aspect)) - off @ ahead
     distance = max(float(need.max()) * _ROOM, 1e-6)
     return Eye(centre + distance * way, centre)
+
+
+def above_ground(drawing: Drawing, eye: Eye, size: float) -> Eye:
+    """Return the camera raised above the ground by a share of the size of what is seen [m]."""
+    for ground in drawing.grounds[:1]:
+        height = float((eye.position - ground.point) @ ground.normal)
+        if height < 0.3 * size:
+            eye = eye._replace(position=eye.position + (0.3 * size - height) * ground.normal)
+    return eye

@@ -7,13 +7,25 @@ from typing import Any
 import numpy as np
 
 from limberjack.model.joints import locked
+from limberjack.model.model import Model
 from limberjack.simulation.handles import loop_pose
 from limberjack.simulation.simulation import Simulation
 from limberjack.viewer.drawing import PALETTE, Drawing
 
-__all__ = ["MODES", "body_values", "clusters", "heat", "part_colors"]
+__all__ = [
+    "MODES",
+    "UNITS",
+    "body_clusters",
+    "body_values",
+    "cluster_table",
+    "clusters",
+    "heat",
+    "legend",
+    "part_colors",
+]
 
 MODES = ("own", "rigid cluster", "active joints", "kinetic energy", "speed", "joint error", "contact force")
+UNITS = {"kinetic energy": "J", "speed": "m/s", "joint error": "m", "contact force": "N"}
 _PALE = (0.72, 0.74, 0.76)
 _ACTIVE = (0.90, 0.35, 0.22)
 _LOW, _MIDDLE, _HIGH = np.array((0.23, 0.45, 0.70)), np.array((0.95, 0.90, 0.70)), np.array((0.85, 0.25, 0.20))
@@ -35,6 +47,22 @@ def clusters(parent: np.ndarray, active: np.ndarray) -> np.ndarray:
         head = further
 
 
+def body_clusters(model: Model, active: np.ndarray) -> np.ndarray:
+    """Return, per body, the first link of the rigid cluster it belongs to; -1 = fixed to the world.
+
+    Args:
+        model: the model.
+        active: (links,) whether the joint of each link is simulated.
+    """
+    return np.append(clusters(model.arrays.links.parent, active).astype(float), -1.0)[model.arrays.body_link]
+
+
+def cluster_table() -> np.ndarray:
+    """Return the colours (n, 3) of clusters: cluster k has that of row 7 k mod n, so that neighbours differ."""
+    table = np.array(PALETTE)
+    return np.concatenate([table, 0.6 * table + 0.4, 0.75 * table])
+
+
 def heat(values: np.ndarray, most: float) -> np.ndarray:
     """Return colours (n, 3) from blue over pale yellow to red for values 0 .. most."""
     x = np.clip(np.asarray(values, float) / max(most, 1e-300), 0.0, 1.0)[:, None]
@@ -44,12 +72,12 @@ def heat(values: np.ndarray, most: float) -> np.ndarray:
 
 def body_values(sim: Simulation, mode: str) -> np.ndarray | None:
     """Return the values of a mode, one per body (of clusters: the index, or -1); None for a mode without values."""
-    model, a = sim.model, sim.model.arrays
-    link = a.body_link
-    if mode in ("rigid cluster", "active joints"):
-        active = np.asarray(sim.active_links, bool)
-        per_link = clusters(a.links.parent, active) if mode == "rigid cluster" else active & (a.links.dof > 0)
-        return np.append(per_link.astype(float), -1.0)[link]
+    model = sim.model
+    if mode == "rigid cluster":
+        return body_clusters(model, np.asarray(sim.active_links, bool))
+    if mode == "active joints":
+        moving = np.asarray(sim.active_links, bool) & (model.arrays.links.dof > 0)
+        return np.append(moving.astype(float), -1.0)[model.arrays.body_link]
     if mode == "speed":
         return np.linalg.norm(sim.velocities[:, 3:], axis=1)
     if mode == "kinetic energy":
@@ -110,8 +138,8 @@ def part_colors(drawing: Drawing, mode: str, values: Any, most: float) -> np.nda
         return own
     body = drawing.parts.body
     if mode == "rigid cluster":
-        # neighbours have consecutive numbers: a stride coprime to the palette's size gives them different colours
-        table = np.concatenate([np.array(PALETTE), 0.6 * np.array(PALETTE) + 0.4, 0.75 * np.array(PALETTE)])
+        # neighbours have consecutive numbers: a stride coprime to the table's size gives them different colours
+        table = cluster_table()
         index = np.where(values >= 0, (values.astype(np.int64) * 7) % len(table), 0)
         shades = np.where((values >= 0)[:, None], table[index], _PALE)
     elif mode == "active joints":
@@ -119,3 +147,36 @@ def part_colors(drawing: Drawing, mode: str, values: Any, most: float) -> np.nda
     else:
         shades = heat(values, most)
     return np.where((body >= 0)[:, None], shades[np.maximum(body, 0)] if len(shades) else own, own)
+
+
+def legend(mode: str, values: Any, most: float) -> str:
+    """Return what the colours of a mode mean, as HTML; empty for the bodies' own colours.
+
+    Args:
+        mode: one of `MODES`.
+        values: what `body_values` gave for it, or None.
+        most: the value that is red.
+    """
+    if mode == "own" or values is None:
+        return ""
+    if mode == "rigid cluster":
+        found = np.unique(values[values >= 0])
+        chips = "".join(_chip(cluster_table()[int(k) * 7 % 24]) for k in found[:16])
+        more = " ..." if len(found) > 16 else ""
+        return f"{chips}{more}<br>{len(found)} rigid clusters: bodies of one colour move as one rigid body"
+    if mode == "active joints":
+        count = int((values > 0).sum())
+        return f"{_chip(_ACTIVE)} {count} bodies on active joints &nbsp; {_chip(_PALE)} rigid with their parent"
+    stops = ", ".join(_css(color) for color in (_LOW, _MIDDLE, _HIGH))
+    bar = f'<div style="height:10px;border-radius:3px;background:linear-gradient(90deg, {stops})"></div>'
+    ends = f"<span>0</span><span>{most:.3g} {UNITS[mode]}</span>"
+    return f'{bar}<div style="display:flex;justify-content:space-between">{ends}</div>{mode} of each body'
+
+
+def _css(color: Any) -> str:
+    return f"rgb({', '.join(str(round(255 * float(c))) for c in color)})"
+
+
+def _chip(color: Any) -> str:
+    shape = "display:inline-block;width:11px;height:11px;border-radius:3px;margin-right:3px"
+    return f'<span style="{shape};background:{_css(color)}"></span>'

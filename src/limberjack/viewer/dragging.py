@@ -106,7 +106,7 @@ _EASE = 0.04
 @dataclass
 class _Hold:
     grip: Any  # a GripHandle, or a SoftGrip where the method has none
-    generation: int
+    sim: Simulation
     goal: np.ndarray  # position of the pointer
     eased: np.ndarray  # the same, smoothed
     at: np.ndarray  # the grip's target: the same, within the leash
@@ -144,8 +144,16 @@ class Grips:
         runner.before_batch.append(self._ease)
         runner.watchers["pulls"] = self._pulls
 
-    def grab(self, name: str, body: str, point: Any, rotation: Any = None) -> None:
-        """Grip a point of a body, given in the world; a grip of that name is released first."""
+    def grab(self, name: str, body: str, point: Any, rotation: Any = None, run: int | None = None) -> None:
+        """Grip a point of a body, given in the world; a grip of that name is released first.
+
+        Args:
+            name: of the grip.
+            body: name of the body.
+            point: (3,) [m]; None = the com.
+            rotation: quaternion to turn the body to, or None.
+            run: which of the simulations side by side; None = the one that commands act on.
+        """
         grabbed = None if point is None else np.array(point, float)
 
         def take(sim: Simulation) -> None:
@@ -154,14 +162,17 @@ class Grips:
                 grip: Any = sim.grab(body, grabbed)
             except UnsupportedByMethod:
                 grip = SoftGrip(sim, body, grabbed)
-            hold = _Hold(grip, self._runner.generation, grip.target, grip.target, grip.target)
+            hold = _Hold(grip, sim, grip.target, grip.target, grip.target)
             self._holds[name] = hold
             if rotation is not None:
                 grip.move(hold.at, np.array(rotation, float))
                 hold.rotation = np.array(rotation, float)  # where the method can control rotations
                 hold.turns = True
 
-        self._runner.order(take)
+        if run is None:
+            self._runner.order(take)
+        else:
+            self._runner.order_with(run, take)
 
     def move(self, name: str, to: Any, rotation: Any = None) -> None:
         """Set the target position of a grip and, if given, the target rotation of its body."""
@@ -196,7 +207,7 @@ class Grips:
         self._runner.order(drop)
 
     def _alive(self, hold: _Hold) -> bool:
-        return hold.generation == self._runner.generation
+        return any(run.sim is hold.sim for run in self._runner.runs)
 
     def _drop(self, name: str) -> None:
         hold = self._holds.pop(name, None)
@@ -226,7 +237,7 @@ class Grips:
     def _pulls(self, sim: Simulation) -> list[Pull]:
         pulls = []
         for name, hold in self._holds.items():
-            if self._alive(hold):
+            if self._alive(hold) and hold.sim is sim:
                 try:
                     force = np.array(hold.grip.force, float)
                 except LimberjackError:

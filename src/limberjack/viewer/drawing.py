@@ -25,6 +25,9 @@ PALETTE = (
     (0.30, 0.66, 0.68), (0.80, 0.36, 0.42), (0.55, 0.57, 0.60),
 )  # fmt: skip
 _STRING = (0.35, 0.37, 0.40)
+_COLLISION = (0.20, 0.66, 0.42)
+# What is less opaque is glass.
+_OPAQUE = 0.5
 # Segments around: for single models, and for crowds.
 _DETAIL, _CROWD_DETAIL, _CROWD = 24, 10, 2000
 
@@ -64,10 +67,15 @@ class Drawing:
         model: the model.
         detail: segments around round parts; None = by the number of bodies.
         merge: capsules whose lengths differ by at most this share are drawn by one mesh, stretched to fit; 0 = never.
+        collision: whether collision shapes of bodies that have visual shapes as well are parts, too.
+        glass: whether shapes that one can see through are parts: not for pictures without transparency, in which they
+            would hide what is behind them.
 
     Attributes:
         model: the model.
         geometries: meshes, each used by one or more parts.
+        groups: of each mesh, whether its parts are "visual" or "collision" shapes.
+        opacities: of each mesh, 0 .. 1.
         parts: their geometry, body and pose.
         strings: springs, ropes and rods between two bodies.
         string_width: radius of a string [m].
@@ -75,9 +83,14 @@ class Drawing:
         size: a typical size of a part [m].
     """
 
-    def __init__(self, model: Model, detail: int | None = None, merge: float = 0.0) -> None:
-        self.model, self._merge = model, merge
+    def __init__(
+        self, model: Model, detail: int | None = None, merge: float = 0.0, *,
+        collision: bool = False, glass: bool = True,
+    ) -> None:  # fmt: skip
+        self.model, self._merge, self._collision, self._glass = model, merge, collision, glass
         self.geometries: list[Geometry] = []
+        self.groups: list[str] = []
+        self.opacities: list[float] = []
         self.grounds: list[Ground] = []
         self._detail = detail or (_CROWD_DETAIL if model.body_count > _CROWD else _DETAIL)
         self._known: dict[Any, int] = {}
@@ -146,12 +159,11 @@ class Drawing:
         shown = {shape.body for shape in self.model.shapes if not shape.collide}
         for shape in self.model.shapes:
             # files give bodies a detailed visual shape and a plain collision shape without colour
-            if shape.collide and shape.color is None and shape.body in shown:
-                continue
+            group = "collision" if shape.collide and shape.color is None and shape.body in shown else "visual"
             if shape.kind == "plane":
                 self._add_plane(shape)
-            else:
-                self._add_shape(shape)
+            elif group == "visual" or self._collision:
+                self._add_shape(shape, group)
 
     def _add_plane(self, shape: Shape) -> None:
         color = (0.82, 0.82, 0.80) if shape.color is None else shape.color[:3]
@@ -159,10 +171,12 @@ class Drawing:
         if shape.body == WORLD:
             self.grounds.append(Ground(np.array(shape.position), normal, (color[0], color[1], color[2])))
 
-    def _add_shape(self, shape: Shape) -> None:
+    def _add_shape(self, shape: Shape, group: str) -> None:
         body, size = self._index[shape.body], shape.size
-        color = shape.color if shape.color is not None else (*self._own_color(body), 1.0)
-        if len(color) == 4 and color[3] == 0.0:
+        own = _COLLISION if group == "collision" else self._own_color(body)
+        color = shape.color if shape.color is not None else (*own, 1.0)
+        opacity = float(color[3]) if len(color) == 4 else 1.0
+        if opacity == 0.0 or (opacity < _OPAQUE and not self._glass):
             return
         key: Any = shape.kind
         scale = (1.0, 1.0, 1.0)
@@ -177,7 +191,7 @@ class Drawing:
             key, scale = ("capsule", usual), (size[0], size[0], size[0] * stretch)
         else:
             key = ("mesh", id(shape.vertices), id(shape.faces))
-        self._add(self._geometry(key, shape), body, shape.position, shape.rotation, scale, color)
+        self._add(self._geometry(key, shape, group, opacity), body, shape.position, shape.rotation, scale, color)
 
     def _usual(self, length: float) -> tuple[float, float]:
         """Return the length, in radii, of the capsule that stands for one of `length`, and how far it is stretched."""
@@ -190,8 +204,9 @@ class Drawing:
     def _add(self, geometry: int, body: int, position: Any, rotation: Any, scale: Any, color: Any) -> None:
         self._rows.append((geometry, body, tuple(position), tuple(rotation), tuple(scale), tuple(color)[:3]))
 
-    def _geometry(self, key: Any, shape: Shape | None = None) -> int:
-        if key not in self._known:
+    def _geometry(self, key: Any, shape: Shape | None = None, group: str = "visual", opacity: float = 1.0) -> int:
+        own = key, group, opacity
+        if own not in self._known:
             if key == "sphere":
                 made = geometry.sphere(self._detail)
             elif key == "box":
@@ -203,9 +218,11 @@ class Drawing:
             else:
                 assert shape is not None
                 made = geometry.flat(np.asarray(shape.vertices), np.asarray(shape.faces))
-            self._known[key] = len(self.geometries)
+            self._known[own] = len(self.geometries)
             self.geometries.append(made)
-        return self._known[key]
+            self.groups.append(group)
+            self.opacities.append(opacity)
+        return self._known[own]
 
     def _own_color(self, body: int) -> tuple[float, float, float]:
         return PALETTE[body % len(PALETTE)]

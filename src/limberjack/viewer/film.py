@@ -13,7 +13,7 @@ import numpy as np
 from limberjack.errors import StateError
 from limberjack.simulation.recorder import Bar
 from limberjack.simulation.trajectory import Trajectory
-from limberjack.viewer.camera import Eye, bounds, checked_eye, framed
+from limberjack.viewer.camera import Eye, above_ground, bounds, checked_eye, framed, seen_from
 from limberjack.viewer.drawing import Drawing
 from limberjack.viewer.picture import Painter
 
@@ -53,10 +53,11 @@ def require_frames(trajectory: Trajectory) -> None:
 
 
 class Shot(NamedTuple):
-    """Camera of a film, and the displacement (frames, 3) of it and its target in each frame."""
+    """Camera of a film, the displacement (frames, 3) of it and its target in each frame, and the box (2, 3) framed."""
 
     eye: Eye
     shift: np.ndarray
+    box: np.ndarray | None = None  # None where the camera was given
 
     def at(self, frame: int) -> Eye:
         """Return the camera of a frame."""
@@ -90,8 +91,8 @@ def chosen_shot(drawing: Drawing, trajectory: Trajectory, camera: Any, follow: b
     box = np.stack([boxes[:, 0].min(axis=0), boxes[:, 1].max(axis=0)])
     centered = (positions - shift[pick][:, None]).reshape(-1, 3)
     travel = np.ptp(centered, axis=0) if len(centered) else np.zeros(3)
-    eye = framed(box, aspect, travel if travel.max(initial=0.0) > 0.5 * float((box[1] - box[0]).max()) else None)
-    return Shot(_above(drawing, eye, size), shift)
+    flat = travel if travel.max(initial=0.0) > 0.5 * float((box[1] - box[0]).max()) else None
+    return Shot(above_ground(drawing, framed(box, aspect, seen_from(box, flat)), size), shift, box)
 
 
 def _middles(trajectory: Trajectory) -> np.ndarray:
@@ -106,15 +107,6 @@ def _middles(trajectory: Trajectory) -> np.ndarray:
     ]
 
 
-def _above(drawing: Drawing, eye: Eye, size: float) -> Eye:
-    """Return the camera raised above the ground."""
-    for ground in drawing.grounds[:1]:
-        height = float((eye.position - ground.point) @ ground.normal)
-        if height < 0.3 * size:
-            eye = eye._replace(position=eye.position + (0.3 * size - height) * ground.normal)
-    return eye
-
-
 def film(
     trajectory: Trajectory,
     frames: np.ndarray,
@@ -126,7 +118,7 @@ def film(
     bar: Bar,
 ) -> Generator[np.ndarray, None, None]:
     """Yield the images of `frames` in order, rendered on as many threads as there are processors, up to four."""
-    drawing = Drawing(trajectory.model)
+    drawing = Drawing(trajectory.model, glass=False)
     shot = chosen_shot(drawing, trajectory, camera, follow, width / height)
     positions, rotations = trajectory.positions, trajectory.rotations
     threads = min(4, os.cpu_count() or 1, len(frames))

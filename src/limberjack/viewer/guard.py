@@ -21,12 +21,12 @@ import threading
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from typing import Any
+from typing import Any, NamedTuple
 from urllib.parse import parse_qs, urlsplit
 
 from limberjack.errors import LimberjackError, StateError, require
 
-__all__ = ["Guard", "close_tunnel", "free_port", "is_loopback"]
+__all__ = ["Guard", "Page", "close_tunnel", "free_port", "is_loopback"]
 
 LARGEST_MESSAGE = 1024 * 1024
 MESSAGES_PER_SECOND = 120.0
@@ -37,7 +37,17 @@ _POLICY = (
     "worker-src 'self' blob: data:; connect-src 'self' ws: wss: data: blob:; object-src 'none'; "
     "base-uri 'none'; form-action 'none'"
 )
+# For the pages of this package, which need no scripts.
+_STILL = "default-src 'none'; img-src 'self'; style-src 'unsafe-inline'; base-uri 'none'; form-action 'none'"
 _patching = threading.Lock()
+
+
+class Page(NamedTuple):
+    """What is answered besides viser's page: content and its type, or the address to go to instead."""
+
+    content: bytes
+    kind: str
+    location: str | None = None
 
 
 def is_loopback(host: str) -> bool:
@@ -87,13 +97,18 @@ class Guard:
             token = secrets.token_urlsafe(24)
         self.token = token
         self.refused = 0
+        self.pages: Callable[[str], Page | None] = lambda path: None
 
     @property
     def url(self) -> str:
         """The address to open, with the token where one is needed."""
+        return self.address("")
+
+    def address(self, path: str) -> str:
+        """Return the address of a page, with the token where one is needed."""
         name = {"0.0.0.0": socket.gethostname(), "::": socket.gethostname()}.get(self.host, self.host)
         name = f"[{name}]" if ":" in name else name
-        return f"http://{name}:{self.port}/" + (f"?token={self.token}" if self.token else "")
+        return f"http://{name}:{self.port}/{path}" + (f"?token={self.token}" if self.token else "")
 
     @property
     def cookie(self) -> str:
@@ -183,9 +198,14 @@ class Guard:
                 text = refusal[1].encode()
                 headers = structures.Headers(**{"Content-Type": "text/plain", "Content-Length": str(len(text))})
                 return messages.Response(refusal[0], "Forbidden", headers, text)
-            response = inner(connection, request) if inner is not None else None
+            socket_asked = "websocket" in (request.headers.get("Upgrade") or "").lower()
+            page = None if socket_asked else self.pages(request.path)
+            if page is not None:
+                response = _response(page, structures, messages)
+            else:
+                response = inner(connection, request) if inner is not None else None
             if response is not None:
-                response.headers["Content-Security-Policy"] = _POLICY
+                response.headers["Content-Security-Policy"] = _POLICY if page is None else _STILL
                 response.headers["X-Content-Type-Options"] = "nosniff"
                 response.headers["Referrer-Policy"] = "no-referrer"
                 if self.token is not None:
@@ -211,6 +231,14 @@ class Guard:
             await handler(connection)
 
         return handle
+
+
+def _response(page: Page, structures: Any, messages: Any) -> Any:
+    headers = structures.Headers(**{"Content-Type": page.kind, "Content-Length": str(len(page.content))})
+    status, reason = (200, "OK") if page.location is None else (303, "See Other")
+    if page.location is not None:
+        headers["Location"] = page.location
+    return messages.Response(status, reason, headers, page.content)
 
 
 class Bucket:

@@ -11,16 +11,13 @@ import numpy as np
 from limberjack.reduced.dynamics import forward_kinematics
 from limberjack.spatial.frames import quaternion_from_matrix, turn_z_to
 from limberjack.viewer.camera import Eye
-from limberjack.viewer.dragging import Pull
-from limberjack.viewer.drawing import Drawing, arrows
+from limberjack.viewer.drawing import Drawing
+from limberjack.viewer.overlays import Overlays
 from limberjack.viewer.part_poses import Composed
 
-__all__ = ["Stage", "sky"]
+__all__ = ["Stage", "light", "sky"]
 
-_PULL = (214, 40, 57)
-_REACTION = (245, 130, 32)
-# An arrow of the whole weight is this many times as long as the model is wide, but at least so many typical parts long.
-_ARROW, _PARTS = 1.5, 4.0
+_COLLISION_OPACITY = 0.45
 # Size of a pixel relative to the height of a typical window.
 _PIXEL = 1.0 / 900.0
 Dragged = Callable[[str, str, Any, Any], None]
@@ -33,14 +30,22 @@ def sky() -> np.ndarray:
     return np.broadcast_to(top + share * (bottom - top), (256, 16, 3)).astype(np.uint8)
 
 
+def light(server: Any) -> None:
+    """Replace viser's lights: a sun with shadows from the upper left, a sky, and a little light from everywhere."""
+    server.scene.configure_default_lights(False)
+    server.scene.configure_environment_map(None)
+    server.scene.add_light_hemisphere(
+        "/light/sky", sky_color=(245, 249, 255), ground_color=(196, 190, 180), intensity=1.5
+    )
+    server.scene.add_light_directional(
+        "/light/sun", color=(255, 250, 240), intensity=2.1, cast_shadow=True, position=(-0.55, -0.75, 1.2)
+    )
+    server.scene.add_light_directional("/light/fill", color=(220, 232, 255), intensity=0.5, position=(0.9, -0.3, 0.4))
+
+
 def _shades(colors: np.ndarray) -> np.ndarray:
     """Return colours 0 .. 1 as bytes in linear light, as instances are drawn."""
     return np.round(255.0 * colors**2.2).astype(np.uint8)
-
-
-def _single(numbers: np.ndarray) -> np.ndarray:
-    """Return numbers in single precision, cut so that diverged ones stay finite."""
-    return np.clip(numbers, -1e30, 1e30).astype(np.float32)
 
 
 class Stage:
@@ -52,32 +57,32 @@ class Stage:
         eye: initial camera.
         dragged: called with phase ("start", "update", "end"), name of the body, point and grip, as a pointer drags.
         clicked: called with the name of a body that is clicked.
+        root: name of the node that everything hangs from; each of several stages has one of its own.
+        offset: (3,) where that node is: stages side by side are displaced, their coordinates are not [m].
+        ground: whether the ground is drawn: once where there are several stages.
     """
 
     def __init__(
-        self, server: Any, drawing: Drawing, eye: Eye, dragged: Dragged, clicked: Callable[[str], None]
-    ) -> None:
+        self, server: Any, drawing: Drawing, eye: Eye, dragged: Dragged, clicked: Callable[[str], None], *,
+        root: str = "/model", offset: Any = (0.0, 0.0, 0.0), ground: bool = True,
+    ) -> None:  # fmt: skip
         self._server, self.drawing, self._dragged, self._clicked = server, drawing, dragged, clicked
+        self.root, self.offset = root, np.array(offset, float)
         self._distance = float(np.linalg.norm(eye.position - eye.target))
         self._handles: list[Any] = []
         self._others: list[Any] = []
-        self._labels: dict[str, Any] = {}
         self._starts = np.searchsorted(drawing.parts.geometry, np.arange(len(drawing.geometries) + 1))
         self._painted: np.ndarray | None = drawing.parts.color  # None: not the parts' own colours
         self._shown_colors: np.ndarray | None = None
         self._string: Any = None
+        self._shown = np.zeros((0, 3), np.float32)
         self.composed = Composed(drawing)
         with server.atomic():
+            self._others.append(server.scene.add_frame(root, show_axes=False, position=self.offset))
             self._add_parts(eye)
-            self._add_ground()
-            self._pull = server.scene.add_line_segments(
-                "/pulls", np.zeros((1, 2, 3), np.float32), _PULL, thickness=4.0, thickness_units="screen", visible=False
-            )
-            self._reactions = server.scene.add_line_segments(
-                "/reactions", np.zeros((1, 2, 3), np.float32), _REACTION, thickness=3.0, thickness_units="screen",
-                visible=False,
-            )  # fmt: skip
-            self._others += [self._pull, self._reactions]
+            if ground:
+                self._add_ground()
+        self.overlays = Overlays(server, drawing, root)
 
     def _add_parts(self, eye: Eye) -> None:
         drawing, parts = self.drawing, self.drawing.parts
@@ -86,10 +91,10 @@ class Stage:
         colors = _shades(parts.color)
         many = drawing.model.body_count > 2000
         for k, mesh in enumerate(drawing.geometries):
-            rows = slice(self._starts[k], self._starts[k + 1])
-            count = self._starts[k + 1] - self._starts[k]
+            rows, solid = slice(self._starts[k], self._starts[k + 1]), drawing.groups[k] == "collision"
+            count, glass = self._starts[k + 1] - self._starts[k], drawing.opacities[k] < 1.0
             handle = self._server.scene.add_batched_meshes_simple(
-                f"/model/{k}",
+                f"{self.root}/parts/{k}",
                 mesh.vertices.astype(np.float32),
                 mesh.faces.astype(np.uint32),
                 np.tile(np.array((1.0, 0.0, 0.0, 0.0), np.float32), (count, 1)),
@@ -97,14 +102,16 @@ class Stage:
                 batched_scales=scales[rows],
                 batched_colors=colors[rows],
                 lod="off",
-                cast_shadow=not many,
-                receive_shadow=not many,
+                opacity=_COLLISION_OPACITY if solid else drawing.opacities[k] if glass else None,
+                cast_shadow=not (many or solid or glass),
+                receive_shadow=not (many or solid or glass),
+                visible=not solid,
             )
             self._listen(handle, k)
             self._handles.append(handle)
         if len(drawing.strings.a):
             self._string = self._server.scene.add_line_segments(
-                "/strings",
+                f"{self.root}/strings",
                 np.zeros((len(drawing.strings.a), 2, 3), np.float32),
                 tuple(round(255 * c) for c in drawing.string_color),
                 thickness=2.0,
@@ -126,12 +133,13 @@ class Stage:
                 if name is None:
                     return
                 hold = f"{'pin' if keep else 'drag'} {event.client_id}" + (f" {name}" if keep else "")
+                start, end = (np.asarray(at) - self.offset for at in (event.start_position, event.end_position))
                 if event.phase == "start":
-                    self._dragged("start", name, event.start_position, hold)
+                    self._dragged("start", name, start, hold)
                 if event.phase != "end":
-                    self._dragged("update", name, event.end_position, hold)
+                    self._dragged("update", name, end, hold)
                 elif not keep:
-                    self._dragged("end", name, event.end_position, hold)
+                    self._dragged("end", name, end, hold)
 
             return drag
 
@@ -147,8 +155,9 @@ class Stage:
     def _add_ground(self) -> None:
         for k, ground in enumerate(self.drawing.grounds[:1]):
             cell = 2.0 ** math.floor(math.log2(max(0.12 * self._distance, 1e-9)))
-            color = tuple(round(255 * c) for c in ground.color)
-            line = tuple(round(235 * c) for c in ground.color)
+            # the plane takes no light: pale enough for the shadows to be what is dark on it
+            pale = 0.45 + 0.55 * np.array(ground.color)
+            color, line, section = (tuple(round(k * c) for c in pale) for k in (255, 238, 216))
             self._others.append(
                 self._server.scene.add_grid(
                     f"/ground/{k}",
@@ -156,11 +165,11 @@ class Stage:
                     cell_size=cell,
                     section_size=4.0 * cell,
                     cell_color=line,
-                    section_color=tuple(round(215 * c) for c in ground.color),
-                    fade_distance=12.0 * self._distance,
+                    section_color=section,
+                    fade_distance=10.0 * self._distance,
                     plane_color=color,
                     plane_opacity=1.0,
-                    shadow_opacity=0.3,
+                    shadow_opacity=0.35,
                     wxyz=quaternion_from_matrix(turn_z_to(ground.normal)),
                     position=ground.point,
                 )
@@ -185,6 +194,7 @@ class Stage:
             shown = self.composed.by_bodies(*forward_kinematics(model, q))
         else:
             shown = self.composed.by_clusters(cluster_roots, q)
+        self._shown = shown.positions
         with self._server.atomic():
             for k, handle in enumerate(self._handles):
                 rows = slice(self._starts[k], self._starts[k + 1])
@@ -207,37 +217,29 @@ class Stage:
             for k, handle in enumerate(self._handles):
                 handle.batched_colors = table[self._starts[k] : self._starts[k + 1]]
 
-    def pulls(self, pulls: list[Pull]) -> None:
-        """Show grips as lines from the point to its target, labelled with the force."""
-        if pulls:
-            self._pull.points = _single(np.array([[p.point, p.target] for p in pulls]))
-        if self._pull.visible != bool(pulls):
-            self._pull.visible = bool(pulls)
-        for name in set(self._labels) - {p.name for p in pulls}:
-            self._labels.pop(name).remove()
-        for p in pulls:
-            text = f"{np.linalg.norm(p.force):.3g} N"
-            if p.name not in self._labels:
-                self._labels[p.name] = self._server.scene.add_label(f"/force/{p.name}", text, position=p.target)
-            else:
-                self._labels[p.name].text = text
-                self._labels[p.name].position = p.target
+    def places(self) -> np.ndarray:
+        """Return the positions (k, 3) of the parts that move, as shown last."""
+        moving = self.drawing.parts.body >= 0
+        return self._shown[moving] if len(self._shown) == len(moving) else np.zeros((0, 3))
 
-    def reactions(self, shown: tuple[np.ndarray, np.ndarray] | None) -> None:
-        """Show forces (k, 3) at points (k, 3) as arrows; None = none."""
-        if shown is not None:
-            points, forces = shown
-            model = self.drawing.model
-            weight = float(model.arrays.body_mass.sum() * np.linalg.norm(model.gravity))
-            largest = weight or float(np.linalg.norm(forces, axis=1).max(initial=0.0)) or 1.0
-            whole = max(_ARROW * float(np.ptp(points, axis=0).max(initial=0.0)), _PARTS * self.drawing.size)
-            self._reactions.points = _single(arrows(points, whole / largest * forces))
-        if self._reactions.visible != (shown is not None):
-            self._reactions.visible = shown is not None
+    def corners(self) -> tuple[np.ndarray, np.ndarray] | None:
+        """Return the smallest and largest corner (3,) around the parts that move, or None: there are none."""
+        places = self.places()
+        if not len(places):
+            return None
+        reach = self.drawing.extents[self.drawing.parts.body >= 0][:, None]
+        return (places - reach).min(axis=0).astype(float), (places + reach).max(axis=0).astype(float)
+
+    def show_group(self, group: str, on: bool) -> None:
+        """Show or hide the "visual" or the "collision" shapes."""
+        for handle, own in zip(self._handles, self.drawing.groups, strict=True):
+            if own == group and handle.visible != on:
+                handle.visible = on
 
     def remove(self) -> None:
         """Remove everything from the stage."""
         with self._server.atomic():
-            for handle in (*self._handles, *self._others, *self._labels.values()):
+            self.overlays.remove()
+            for handle in (*self._handles, *self._others[::-1]):
                 handle.remove()
-        self._handles, self._others, self._labels = [], [], {}
+        self._handles, self._others = [], []

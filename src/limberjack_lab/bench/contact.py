@@ -11,6 +11,7 @@ import numpy as np
 import limberjack as lj
 from limberjack import scenes
 from limberjack_lab.bench.free_bodies import FRAME, Bodies, Run, run_mujoco, run_ours, run_pybullet, run_rapier
+from limberjack_lab.bench.ragdolls import ragdolls
 from limberjack_lab.bench.table import Part, Table, Watch, columns, peer, ratio
 
 __all__ = ["TITLE", "Sizes", "fill"]
@@ -43,10 +44,12 @@ class Sizes(NamedTuple):
     pyramid: int = 100
     pyramid_frames: int = 60
     side: int = 30
+    figures: int = 50
+    figure_frames: int = 300
     cap: float = 300.0  # most seconds of a run
 
 
-_QUICK = Sizes(3, 6, 10, 20, (0,), 6, 2, 6, 3, (20, 40), 4, 6, 6, 4, 10.0)
+_QUICK = Sizes(3, 6, 10, 20, (0,), 6, 2, 6, 3, (20, 40), 4, 6, 6, 4, 2, 6, 10.0)
 
 
 def _mean(run: Run) -> float | str:
@@ -232,20 +235,26 @@ def _games(table: Table, sizes: Sizes, peers: dict[str, Any], rapier: Any, watch
         "energy: energy gained|or lost [kJ]",
     )
     cases = (
-        (f"{sizes.few} boxes", scenes.box_pile(boxes=sizes.few), sizes.box_frames, True),
-        (f"{sizes.many} boxes", scenes.box_pile(boxes=sizes.many), sizes.box_frames, True),
-        (f"pyramid of {sizes.pyramid} rows", scenes.pyramid(base=sizes.pyramid), sizes.pyramid_frames, True),
-        (f"grid of {sizes.side} x {sizes.side} balls", scenes.ball_grid(side=sizes.side), sizes.pyramid_frames, False),
+        (f"{sizes.few} boxes", scenes.box_pile(boxes=sizes.few), sizes.box_frames, (1.7, 1.0)),
+        (f"{sizes.many} boxes", scenes.box_pile(boxes=sizes.many), sizes.box_frames, (1.7, 1.0)),
+        (f"pyramid of {sizes.pyramid} rows", scenes.pyramid(base=sizes.pyramid), sizes.pyramid_frames, (1.7, 1.0)),
+        (
+            f"grid of {sizes.side} x {sizes.side} balls",
+            scenes.ball_grid(side=sizes.side),
+            sizes.pyramid_frames,
+            (None, 2.0),
+        ),
+        (f"heap of {sizes.figures} ragdolls", ragdolls(sizes.figures), sizes.figure_frames, (None, 2.5)),
     )
-    for case, model, frames, boxes in cases:
+    for case, model, frames, limits in cases:
         watch(case, 1)
         bodies, times = Bodies(model), {}
         rows = [(f"impulses, {word}", lj.Impulses(sleeping=False, accuracy=word)) for word in ("default", "game")]
         runs = [(who, run_ours(lj.Simulation(model, method, dt=FRAME), frames, cap=sizes.cap)) for who, method in rows]
         if rapier is not None:
             runs.append(("rapier3d, 1/60", run_rapier(rapier, bodies, FRAME, frames, cap=sizes.cap)))
-        # the others take minutes for thousands of bodies
-        for name, runner in peers.items() if case == cases[0][0] or not boxes else ():
+        # the others take minutes for thousands of bodies, and get no hinges
+        for name, runner in peers.items() if case in (cases[0][0], cases[3][0]) else ():
             runs.append((f"{name}, 1/240", runner(bodies, 1.0 / 240.0, frames, cap=sizes.cap)))
         for who, run in runs:
             row = part.add(
@@ -254,8 +263,8 @@ def _games(table: Table, sizes: Sizes, peers: dict[str, Any], rapier: Any, watch
             )  # fmt: skip
             times[who] = row["ms"]
         other = times.get("rapier3d, 1/60")
-        for word, limit in (("default", 1.7), ("game", 1.0)):
-            if boxes:
+        for word, limit in zip(("default", "game"), limits, strict=True):
+            if limit is not None:
                 value = ratio(times[f"impulses, {word}"], other)
                 table.bar(f"{case}: ours, {word} / rapier3d", value, limit, False)
 
@@ -263,7 +272,7 @@ def _games(table: Table, sizes: Sizes, peers: dict[str, Any], rapier: Any, watch
 def fill(table: Table, quick: bool, watch: Watch) -> None:
     """Measure the table; see `bench.DESCRIPTIONS`."""
     sizes = _QUICK if quick else Sizes()
-    watch.begin(15 + len(sizes.seeds) + len(sizes.growth))
+    watch.begin(16 + len(sizes.seeds) + len(sizes.growth))
     known = {"MuJoCo": (peer("mujoco", table), run_mujoco), "PyBullet": (peer("pybullet", table), run_pybullet)}
     peers = {name: partial(runner, module) for name, (module, runner) in known.items() if module is not None}
     _net(table, sizes, peers, watch)

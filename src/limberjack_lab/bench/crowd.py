@@ -13,6 +13,7 @@ import numpy as np
 import limberjack as lj
 from limberjack import scenes
 from limberjack_lab.bench.clock import Best, Contender, race, repeated
+from limberjack_lab.bench.crowd_budgets import costs, hold, shares
 from limberjack_lab.bench.peers import PinocchioTwin, bare, mujoco_model, mujoco_state, rollout
 from limberjack_lab.bench.table import MISSING, Table, Watch, columns, difference, peer, ratio
 
@@ -208,13 +209,19 @@ def _enter(table: Table, rows: list[dict[str, Any]], entries: list[_Entry], time
         row["step_ratio"] = ratio(row.get("step"), rows[0].get("step"))
 
 
-def _bars(table: Table, rows: list[dict[str, Any]], scaling: float | None) -> None:
-    def best(word: str) -> float | None:
-        theirs = (row for row in rows if row["threads"] == 1 and not row["who"].startswith("Limberjack"))
-        return min((row[word] for row in theirs if isinstance(row.get(word), float)), default=None)
+def _best_peer(rows: list[dict[str, Any]], word: str) -> float | None:
+    """Return the least number of peers on one thread."""
+    theirs = (row for row in rows if row["threads"] == 1 and not row["who"].startswith("Limberjack"))
+    return min((row[word] for row in theirs if isinstance(row.get(word), float)), default=None)
 
-    table.bar(f"best peer's step on one thread / ours, {FIGURES} figures", best("step_ratio"), 2.5)
-    table.bar(f"best peer's forward dynamics on one thread / ours, {FIGURES} figures", best("forward_ratio"), 2.5)
+
+def _bars(table: Table, rows: list[dict[str, Any]], two: float, scaling: float | None) -> None:
+    steps, forwards = _best_peer(rows, "step_ratio"), _best_peer(rows, "forward_ratio")
+    table.bar(f"best peer's step on one thread / ours, {FIGURES} figures", steps, 5.0)
+    table.bar(
+        f"best peer's step on one thread / ours on two, {FIGURES} figures", ratio(_best_peer(rows, "step"), two), 9.0
+    )
+    table.bar(f"best peer's forward dynamics on one thread / ours, {FIGURES} figures", forwards, 2.5)
     text = f"our step on one thread / on two, wall time, {ROLLOUT} steps a call, {FIGURES} figures"
     table.bar(text, scaling, 1.8)
 
@@ -222,7 +229,7 @@ def _bars(table: Table, rows: list[dict[str, Any]], scaling: float | None) -> No
 def fill(table: Table, quick: bool, watch: Watch, figures: int | None = None) -> None:
     """Measure the table; see `TABLES`."""
     figures = figures or (QUICK_FIGURES if quick else FIGURES)
-    watch.begin(5)
+    watch.begin(18)
     watch(f"building {figures} figures", 1)
     crowd = Crowd(figures)
     model: lj.Model = crowd.whole
@@ -239,4 +246,8 @@ def fill(table: Table, quick: bool, watch: Watch, figures: int | None = None) ->
     contenders = [one for entry in entries for one in (entry.forward, entry.step) if one is not None]
     times = race(contenders, seconds=1.0 if quick else 20.0, rounds=5)
     _enter(table, part.rows, entries, times)
-    _bars(table, part.rows, ratio(times[_key(1, ROLLOUT)].wall, times[_key(2, ROLLOUT)].wall))
+    one, two = times[_key(1, ROLLOUT)].wall, times[_key(2, ROLLOUT)].wall
+    _bars(table, part.rows, 1e3 * two, ratio(one, two))
+    shares(table, crowd, _best_peer(part.rows, "step"), quick, watch)
+    hold(table, quick, watch)
+    costs(table, quick, watch)

@@ -75,8 +75,9 @@ class Bodies:
         positions: (n, 3) coms at the start.
         rotations: (n, 4) body axes at the start.
         fixed: (n,) whether fixed to the world.
-        ends: (joints, 2) bodies of each ball joint; -1 = world.
+        ends: (joints, 2) bodies of each ball joint or hinge; -1 = world.
         points: (joints, 2, 3) its points in the two bodies, from their coms.
+        hinges: axis, the same in both bodies, and limits by the number of the joint.
         shapes: that collide, by body; -1 = world.
         drawn: all shapes, by body.
     """
@@ -101,14 +102,17 @@ class Bodies:
         index = {name: i for i, name in enumerate(self.names)} | {"world": -1}
         com = np.vstack([self.com, np.zeros(3)])
         ends, points = [], []
+        self.hinges: dict[int, tuple[Any, Any]] = {}
         for joint in joints:
-            if joint.kind == "ball":
+            if joint.kind in ("ball", "hinge"):
                 a, b = index[joint.parent], index[joint.child]
+                if joint.kind == "hinge":
+                    self.hinges[len(ends)] = (tuple(joint.axis), joint.limits)
                 ends.append((a, b))
                 points.append((np.array(joint.position) - com[a], np.array(joint.position_in_child) - com[b]))
             elif joint.kind not in ("free", "fixed") or (joint.kind == "fixed" and joint.parent != "world"):
                 raise errors.ModelError(
-                    f'joint "{joint.name}" is {joint.kind}; engines of free bodies get ball joints only'
+                    f'joint "{joint.name}" is {joint.kind}; engines of free bodies get ball joints and hinges only'
                 )
         self.ends, self.points = np.array(ends, int).reshape(-1, 2), np.array(points).reshape(-1, 2, 3)
         self.shapes: dict[int, list[Any]] = {i: [] for i in range(-1, len(self.names))}
@@ -220,8 +224,15 @@ def connects(bodies: Bodies, first: int, base: np.ndarray, dt: float) -> list[st
     return lines
 
 
+def _require_balls(bodies: Bodies) -> None:
+    """Raise if there are hinges, which are written for some engines only."""
+    if bodies.hinges:
+        raise errors.ModelError(f"{len(bodies.hinges)} joints are hinges; this engine gets ball joints only")
+
+
 def to_free_mjcf(bodies: Bodies, dt: float, *, solver: str = "Newton", contacts: bool = True) -> str:
     """Return MJCF of the bodies; constraints and contacts as stiff as the step allows (solref 2 dt)."""
+    _require_balls(bodies)
     solref = 2.0 * dt
     options = f'timestep="{dt!r}" solver="{solver}" gravity="{numbers(bodies.model.gravity)}"'
     lines = [
@@ -338,6 +349,7 @@ def run_pybullet(
     p: Any, bodies: Bodies, dt: float, frames: int, *, keep: tuple[int, ...] = (), cap: float = 120.0
 ) -> Run:
     """Return a run of PyBullet in maximal coordinates with 50 iterations; inertias are those of its own shapes."""
+    _require_balls(bodies)
     client, run, steps = p.connect(p.DIRECT), Run(), max(1, round(FRAME / dt))
     try:
         p.setGravity(*bodies.model.gravity)
@@ -400,8 +412,13 @@ def _rapier_bodies(r: Any, world: Any, bodies: Bodies) -> list[Any]:
             body = body.additional_mass_properties(own).can_sleep(False)
         shapes = [_rapier_collider(r, shape).friction_combine_rule(rule) for shape in bodies.shapes[i]]
         handles.append(world.add_body(body, shapes))
-    for (a, b), (at_a, at_b) in zip(bodies.ends, bodies.points, strict=True):
-        joint = r.SphericalJoint.builder().local_anchor1(tuple(at_a)).local_anchor2(tuple(at_b))
+    for k, ((a, b), (at_a, at_b)) in enumerate(zip(bodies.ends, bodies.points, strict=True)):
+        joint = r.SphericalJoint.builder()
+        if k in bodies.hinges:
+            axis, limits = bodies.hinges[k]
+            joint = r.RevoluteJoint.builder(axis)
+            joint = joint if limits is None else joint.limits(*np.ravel(limits))
+        joint = joint.local_anchor1(tuple(at_a)).local_anchor2(tuple(at_b))
         world.impulse_joints.insert(handles[a + 1], handles[b + 1], joint.contacts_enabled(False).build())
     return handles[1:]
 

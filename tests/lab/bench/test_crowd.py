@@ -19,7 +19,7 @@ def _crowd(figures) -> Table:
 def test_a_small_crowd_agrees_in_all_engines():
     """Every engine gives our accelerations for pushed figures, and is timed."""
     table = _crowd(2)
-    (part,) = table.parts
+    part, shares, held, costs = table.parts
     assert "178 bodies, 190 dofs" in part.title
     assert len(part.rows) == 11 and not table.wrong
     for row in part.rows:
@@ -27,6 +27,12 @@ def test_a_small_crowd_agrees_in_all_engines():
         assert (row.get("forward") or 0) > 0 or (row.get("step") or 0) > 0
     assert {row["threads"] for row in part.rows} == {1, 2}
     assert {bar.passed for bar in table.bars} == {None}
+    # all joints are the full crowd itself; what moves less is off by more than nothing
+    assert [row["share"] for row in shares.rows][::5] == [100.0, 1.0]
+    assert shares.rows[0]["error"] == 0.0 < shares.rows[-1]["error"] and shares.rows[0]["one_ratio"] > 0
+    assert [row["steps"] for row in held.rows] == [4, 12, 4] and all(row["median"] > 0 for row in held.rows)
+    # 96 coordinates and 95 velocities of eight bytes
+    assert [row["state"] for row in costs.rows] == pytest.approx([1.528] * 3) and len(costs.rows) == 3
 
 
 def test_the_push_as_joint_forces_is_the_push():
@@ -52,6 +58,8 @@ def test_missing_peers_leave_rows_that_say_so(monkeypatch):
         raise errors.MissingExtra(f'"{module}" is needed for this: pip install "limberjack[{extra}]"')
 
     monkeypatch.setattr(errors, "require", require)
+    for word in ("shares", "hold", "costs"):
+        monkeypatch.setattr(crowd, word, lambda *given: None)
     rows = _crowd(1).parts[0].rows
     assert [row["who"] for row in rows[4:]] == ["pinocchio: not installed", "MuJoCo: not installed"]
     assert rows[0]["step"] > 0 and rows[0]["step_ratio"] == pytest.approx(1.0)

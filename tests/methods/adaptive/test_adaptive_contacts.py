@@ -308,6 +308,30 @@ def test_blows_are_the_same_in_one_call_and_many():
     assert once.state_hash() == later.state_hash() and max(once.velocities[5, 3:]) > 0.1
 
 
+@pytest.mark.parametrize(("budget", "most"), [(3, 400), (9, 25), (12, 1)])
+def test_updates_are_rarer_where_little_is_left_to_choose(budget, most, rng):
+    """Of 12 joints, with 3 active every period has an update, with 9 every fourth, with all none after the first."""
+    sim = lj.Simulation(on_ground(rng, height=0.6), lj.Adaptive(budget=budget, update_every=5), dt=2e-3)
+    sim.step(200)
+    assert sim.contacts()
+    assert sim.stats["updates"] <= most and (budget > 3 or sim.stats["updates"] >= 40)
+    assert budget < 12 or sim.stats["updates"] == 1
+
+
+def test_impacts_with_most_joints_active_are_the_same_in_any_calls(rng):
+    """A figure with most joints active that falls gives the same bits in one call, in many, and from snapshots."""
+    model = on_ground(rng, height=0.6)
+    once, many = (lj.Simulation(model, lj.Adaptive(budget=9, update_every=12), dt=2e-3) for _ in range(2))
+    once.step(220)
+    for n in [1] * 100 + [7] * 10 + [10] * 5:
+        later = lj.Simulation(model, lj.Adaptive(budget=9, update_every=12), dt=2e-3)
+        later.restore(many.snapshot())
+        many.step(n)
+        later.step(n)
+        assert later.state_hash() == many.state_hash()
+    assert once.state_hash() == many.state_hash() and once.stats["updates"] > 8
+
+
 def test_one_compiled_kernel_serves_full_and_clusters(rng):
     """The steps of clusters are those compiled for `full`: no other types of arguments."""
     model = on_ground(rng)

@@ -118,6 +118,16 @@ def test_a_chain_dragged_against_a_wall_stays_on_its_side(mode):
     assert sim.positions[3, 0] > 0.9
 
 
+def test_meshes_that_jam_on_a_wall_are_not_thrown():
+    """Letters that slide down a wall onto each other, contacts depending on each other, gain no energy."""
+    sim = lj.Simulation(lj.scenes.fridge_magnets(letters=6), "displacements", dt=1 / 240)
+    start, gain = sim.energy().total, 0.0
+    for _ in range(12):
+        sim.step(6)
+        gain = max(gain, sim.energy().total - start)
+    assert gain < 1e-6
+
+
 def test_snapshots_with_contacts_are_exact():
     """Restored in the middle of a slide, the next steps have the same bits; looking changes nothing."""
     for mode in DYNAMIC:

@@ -6,6 +6,8 @@ import numpy as np
 import pytest
 
 import limberjack as lj
+from limberjack.maximal.assemble import Assembler
+from limberjack.spatial.frames import matrix_from_quaternion, quaternion_from_matrix
 
 FINE = {"iterations": 6, "solver_iterations": 60, "tolerance": 1e-12}
 
@@ -123,6 +125,43 @@ def test_short_steps_are_the_papers_to_the_bit():
         sim.step(60)
         ends.append(sim.positions.tobytes())
     assert ends[0] == ends[1]
+
+
+@pytest.mark.parametrize("mode", ["conserving", "damped", "kinematic"])
+def test_universal_joints_with_parallel_axes_find_square(mode):
+    """Started with both axes of universal joints parallel, where their cosine has no slope, figures close."""
+    model = lj.scenes.ring_of_figures(figures=4, gravity=(0.0, 0.0, 0.0), assembled=False)
+    sim = lj.Simulation(model, lj.Displacements(mode=mode), dt=1 / 60)
+    sim.step(10)
+    assert sim.joint_error().metres < 1e-9 and np.abs(sim.positions).max() < 4.0
+
+
+def test_rows_of_universal_joints_are_the_derivative_of_their_errors():
+    """Turned by a little about each axis, the angle between the axes changes as its row says."""
+    builder = lj.Builder("cross")
+    builder.add_body("a", mass=1.0, inertia=(0.1, 0.2, 0.3))
+    builder.add_joint_free("free", "world", "a")
+    builder.add_body("b", mass=1.0, inertia=(0.1, 0.2, 0.3))
+    builder.add_joint_free("other", "world", "b", start=(0.0, 0.0, 0.0, 0.7, 0.1, 0.5, 0.5))
+    builder.add_joint_universal("cross", "a", "b")
+    work = Assembler(builder.build())
+    system, start, errors, turn = work.net.system, work.pose.copy(), [], 1e-6
+    work.correct(0, 0)
+    rows = {
+        int(body): work.work.jacobian[block + 18 : block + 24].copy()
+        for body, block in zip(system.incidence_body, system.block_start[:-1], strict=True)
+    }
+    for axis in range(3):
+        for sign in (-1.0, 1.0):
+            small = np.array((1.0, 0.0, 0.0, 0.0))
+            small[1 + axis] = 0.5 * sign * turn
+            turned = matrix_from_quaternion(small / np.linalg.norm(small)) @ matrix_from_quaternion(start[1, 3:7])
+            work.pose[1, 3:7] = quaternion_from_matrix(turned)
+            work.correct(0, 0)
+            errors.append(work.work.residual[3])
+    slope = (np.array(errors[1::2]) - errors[::2]) / (2.0 * turn)
+    assert np.allclose(rows[1], [*slope, 0.0, 0.0, 0.0], atol=1e-8) and np.allclose(rows[0], -rows[1], atol=1e-15)
+    assert np.linalg.norm(slope) == pytest.approx(1.0, abs=1e-8)
 
 
 # The bodies that two trackers pull apart, and how far.

@@ -199,8 +199,9 @@ def test_stiff_springs_beside_loops_are_implicit():
 
     sim = lj.Simulation(model(), lj.Full(integrator="implicit"), dt=5e-3, q=[1.0, -1.0, 1.0])
     first = sim.energy().total
-    explicit = lj.Simulation(model(), lj.Full(integrator="semi_implicit"), dt=5e-3, q=[1.0, -1.0, 1.0])
-    explicit.step(400)
+    method = lj.Full(integrator="semi_implicit")
+    explicit = lj.Simulation(model(), method, dt=5e-3, q=[1.0, -1.0, 1.0], energy_watch=False)
+    explicit.step(300)
     assert explicit.energy().total > first
     for one in (sim, lj.Simulation(model(), dt=5e-3, q=[1.0, -1.0, 1.0])):
         one.step(400)

@@ -14,9 +14,10 @@ SWEPT = lj.Impulses(joints="sweeps", substeps=1, sleeping=False)
     "name,options,seconds",
     [("long_chain", {"links": 30, "damping": 0.0}, 2.0), ("net", {"cells": 6}, 2.0), ("bridge", {}, 2.0)],
 )
-def test_swept_joints_hold_at_one_step_per_frame(name, options, seconds):
+@pytest.mark.parametrize("joints", ["sweeps", "global"])
+def test_joints_hold_at_one_step_per_frame(joints, name, options, seconds):
     """Chain, net and bridge stay together within 0.1 mm in single steps of 1/60 s, and neither gain energy nor tire."""
-    sim = lj.Simulation(lj.scenes.get(name, **options).model, SWEPT, dt=1.0 / 60.0)
+    sim = lj.Simulation(lj.scenes.get(name, **options).model, lj.Impulses(joints=joints, substeps=1), dt=1.0 / 60.0)
     start, kinetic, totals = sim.energy().total, 0.0, []
     for _ in range(round(60 * seconds)):
         sim.step(1)
@@ -25,7 +26,8 @@ def test_swept_joints_hold_at_one_step_per_frame(name, options, seconds):
         totals.append(energy.total - start)
         assert sim.joint_error().metres < 1e-4
     assert max(totals) < 0.02 * kinetic + 0.1
-    assert min(totals) > -0.1 * kinetic - 0.1
+    # taut strings end motions along them
+    assert min(totals) > (-0.1 if joints == "sweeps" else -0.15) * kinetic - 0.1
 
 
 def test_a_taut_bridge_neither_sags_nor_is_thrown():

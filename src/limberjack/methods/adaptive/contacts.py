@@ -26,6 +26,7 @@ from typing import Any
 
 import numpy as np
 
+from limberjack._bound import Bound
 from limberjack._jit import kernel
 from limberjack.collision.bvh import Bvh, merge_boxes, new_bvh, with_parts
 from limberjack.collision.detect import Contact
@@ -43,6 +44,7 @@ from limberjack.model.arrays import COORDINATE, DOF, LINK, whole_span
 from limberjack.model.joints import FREE
 from limberjack.model.model import Model
 from limberjack.reduced.assembly_tree import Assembly
+from limberjack.reduced.bound_steps import contact_arguments, contact_steps, passing_motion
 from limberjack.reduced.constraint_set import ConstraintSet, Grip
 from limberjack.reduced.contact_set import ContactSet, extents_of
 from limberjack.reduced.forces import Wrenches, new_spring_work, no_wrenches
@@ -52,7 +54,7 @@ from limberjack.reduced.kinematics import kinematics
 from limberjack.reduced.reaction_terms import lag_of
 from limberjack.reduced.step import RK4
 from limberjack.reduced.variational import COUNTS, ITERATIONS, LAG, External, new_carried, new_variational_work
-from limberjack.reduced.variational_rows import RowSet, take_variational_contact_steps
+from limberjack.reduced.variational_rows import RowSet
 from limberjack.reduced.work import J, P
 from limberjack.spatial.frames import matrix_from_quaternion, quaternion_from_matrix
 from limberjack.spatial.vectors import cross
@@ -234,10 +236,13 @@ class FreeStep:
             self._q[:], self._qd[:] = q, qd
             carried.clock[:] = 0.0
             carried.clock[:, LAG] = dt
-            taken, status = take_variational_contact_steps(
-                a.links, external, RowSet(c.table, c.own, c.constraint), contact_set.search(), blocks, blocks[0].copy(),
-                ITERATIONS, 1, dt, time, 0, self._work, carried, self._q, self._qd, self._counts,
-            )  # fmt: skip
+            motion = passing_motion(
+                a.links, external, blocks, blocks[0].copy(), self._work, carried, self._q, self._qd, self._counts
+            )
+            arguments = contact_arguments(motion, RowSet(c.table, c.own, c.constraint), contact_set.search())
+            taken, status = contact_steps(
+                Bound(arguments), external.wrenches, external.stiff, ITERATIONS, 1, dt, time, 0, False
+            )
             if status == Status.MORE_CONTACTS:
                 contact_set.grow()
             elif status == Status.MORE_ROWS:
@@ -280,6 +285,9 @@ _IMPACT, _STEPS = 0.5, 10.0
 _SLOW, _QUIET, _PATIENCE, _TRIED, _PAUSE, _FALL, _STUCK = 5e-3, 2e-2, 0.5, 1.0, 0.1, 0.4, 4.0
 # Steps until the next update while all trees sleep.
 _NEVER = 1 << 40
+# Updates solve a step of the whole model: where more than half of the joints are active, and little is left to choose,
+# they come less often, by a factor of at most this.
+_RARER = 4
 
 
 class ContactAdaptiveStepper(ConstrainedAdaptiveStepper):
@@ -476,8 +484,23 @@ class ContactAdaptiveStepper(ConstrainedAdaptiveStepper):
         if self._at_rest.any() and (self._at_rest | self._asleep).all():
             counts[rg.UNTIL] = self._options.update_every
             return
-        super()._update(dt)
+        rarer = self._rarer()
+        if int(counts[rg.JOINTS]) == self._joints and rarer > 1 and not self._over_budget():
+            counts[rg.UNTIL] = rarer * self._options.update_every  # nothing can become rigid
+        else:
+            super()._update(dt)
+            counts[rg.UNTIL] *= self._rarer()
         self._let_rest(dt)
+
+    def _rarer(self) -> int:
+        """Return how many times as many steps as `update_every` says are between two updates.
+
+        With a budget alone, 2 and more where more than half of the joints are active. Tolerances need every update.
+        """
+        rigid = self._joints - int(self._engine.regions.counts[rg.JOINTS])
+        if 2 * rigid >= self._joints or self._engine.limits.tolerance[0] >= 0.0:
+            return 1
+        return max(self._joints // max(rigid, self._joints // _RARER, 1), 2)
 
     @property
     def _trims(self) -> bool:
@@ -535,7 +558,7 @@ class ContactAdaptiveStepper(ConstrainedAdaptiveStepper):
         self._impact = self._to_wake = None
         taken, status = super()._take_trimmed(n, dt, time)
         self._work_done += taken * len(self._links.parent)
-        contact_set.impact_after = 0
+        contact_set.impact_after = max(contact_set.impact_after - taken, 0)
         impact, self._impact = self._impact, None
         if status or impact is None:
             return taken, status
@@ -544,7 +567,9 @@ class ContactAdaptiveStepper(ConstrainedAdaptiveStepper):
             contact_set.impact_speed = np.inf
             if taken:
                 self._take_all(taken, dt, time)
-        self._known_wrenches, contact_set.impact_after = impact, 1
+        self._known_wrenches = impact
+        # where little is left to open, the next impacts wait for half a period
+        contact_set.impact_after = max(self._options.update_every // 2, 1) if self._rarer() > 1 else 1
         if self._to_wake is not None:
             self._wake(self._to_wake)
         self._engine.regions.counts[rg.UNTIL] = taken
@@ -557,11 +582,16 @@ class ContactAdaptiveStepper(ConstrainedAdaptiveStepper):
         tau = body.tau[:nv]
         if self._code >= VARIATIONAL:
             contact_set = self._contact_set
+            external = self._external(dt)._replace(applied=tau)
+            motion = passing_motion(
+                self._links, external, self._spans, e.span, e.variational, e.carried, body.q[:nq], body.qd[:nv],
+                e.counts,
+            )  # fmt: skip
+            arguments = contact_arguments(motion, self._row_set(), contact_set.search())
             taken, status = self._done(
-                take_variational_contact_steps(
-                    self._links, self._external(dt)._replace(applied=tau), self._row_set(), contact_set.search(),
-                    self._spans, e.span, self._iterations(), n, dt, time, contact_set.impact_after, e.variational,
-                    e.carried, body.q[:nq], body.qd[:nv], e.counts,
+                contact_steps(
+                    Bound(arguments), external.wrenches, external.stiff, self._iterations(), n, dt, time,
+                    contact_set.impact_after, False,
                 )
             )  # fmt: skip
             if taken:
@@ -737,7 +767,13 @@ class ContactAdaptiveStepper(ConstrainedAdaptiveStepper):
             **{f"{k}_free": v for k, v in self._free_step.contact_set.state_arrays().items()},
             "asleep": self._asleep.astype(np.uint8), "at_rest": self._at_rest.astype(np.uint8),
             "calm": self._calm.copy(), "quiet": self._quiet.copy(),
-            "work_done": np.array([self._work_done, self._engine.regions.counts[rg.TAKEN] - self._measured]),
+            "work_done": np.array(
+                [
+                    self._work_done,
+                    self._engine.regions.counts[rg.TAKEN] - self._measured,
+                    self._contact_set.impact_after,
+                ]
+            ),
         }  # fmt: skip
 
     def set_state_arrays(self, arrays: dict[str, np.ndarray]) -> None:
@@ -753,6 +789,7 @@ class ContactAdaptiveStepper(ConstrainedAdaptiveStepper):
         self._calm[:], self._quiet[:] = arrays["calm"], arrays["quiet"]
         self._work_done = int(arrays["work_done"][0])
         self._measured = int(self._engine.regions.counts[rg.TAKEN] - arrays["work_done"][1])
+        self._contact_set.impact_after = int(arrays["work_done"][2])
 
     def _check_arrays(self, arrays: dict[str, np.ndarray]) -> None:
         """Refuse what could lead a kernel astray."""

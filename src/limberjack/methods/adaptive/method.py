@@ -19,11 +19,11 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from limberjack._bound import Bound
 from limberjack._jit import entry
 from limberjack.constraints.row_forces import RowForces, no_row_forces
 from limberjack.errors import LimberjackError, ModelError, StateError, Status, UnsupportedByMethod
 from limberjack.methods.adaptive import layout as rg
-from limberjack.methods.adaptive.bound import Bound
 from limberjack.methods.adaptive.cluster_poses import ClusterPoses, Clusters
 from limberjack.methods.adaptive.hybrid_body import HybridBody, new_hybrid_body
 from limberjack.methods.adaptive.metrics import functions_of, weight_rows
@@ -904,7 +904,7 @@ class AdaptiveStepper(Stepper):
         if len(self._engine.turns.quota) == 1:
             return slice(0, int(self._body.whole[column + 1]))
         blocks = self._body.blocks[: int(self._body.count[0]), column : column + 2]
-        return np.concatenate([np.arange(first, last) for first, last in blocks])
+        return np.concatenate([np.arange(0), *(np.arange(first, last) for first, last in blocks)])
 
     def _blocks_used(self) -> int:
         return int(self._body.count[0])

@@ -14,13 +14,13 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from limberjack._bound import Bound, arguments_of
 from limberjack._jit import entry, inner, kernel
 from limberjack.constraints.row_forces import RowForces
 from limberjack.constraints.rows import COORDINATES, GAP, ROWS
 from limberjack.constraints.table import EQUALITY, INEQUALITY, ROTOR, SPRING, Table
 from limberjack.errors import BudgetWarning, LimberjackError, Status
 from limberjack.methods.adaptive import layout as rg
-from limberjack.methods.adaptive.bound import Bound, arguments_of
 from limberjack.methods.adaptive.hybrid_body import HybridBody, scatter_blocks, trimmed
 from limberjack.methods.adaptive.method import AdaptiveStepper, in_use, room_for
 from limberjack.methods.adaptive.options import Adaptive
@@ -49,6 +49,7 @@ from limberjack.model.arrays import (
 )
 from limberjack.model.joints import FREE
 from limberjack.model.model import Model
+from limberjack.reduced.bound_steps import passing_motion, row_velocities
 from limberjack.reduced.constrained_step import ACCELERATIONS, take_constrained_steps
 from limberjack.reduced.constraint_set import ConstraintSet, Grip
 from limberjack.reduced.forces import Wrenches, no_wrenches
@@ -428,6 +429,7 @@ class ConstrainedAdaptiveStepper(AdaptiveStepper):
         if (
             ready is None or ready[0] != dt or self._dirty or self._todo or self._table is None or bound is None
             or not 0 < n <= counts[rg.UNTIL] or 0 <= counts[rg.EARLY] < n or counts[rg.ALL_DUE]
+            or self._row_calls[1] is None
         ):  # fmt: skip
             return None
         for k in range(COUNTS):
@@ -503,6 +505,8 @@ class ConstrainedAdaptiveStepper(AdaptiveStepper):
         # the forces of rows were among those of the hybrid body
         if mapped:
             self._call_rows(0)
+            if self._trims:  # runs of dofs are other ones in links that are cut to what is in use
+                self._spans[:] = trimmed(self._body, self.constraint_set.spans)[2]
         else:
             self._map_to_clusters()
 
@@ -677,10 +681,12 @@ class ConstrainedAdaptiveStepper(AdaptiveStepper):
         status = int(Status.MORE_ROWS)
         while status == Status.MORE_ROWS:
             if self._trims:
-                status = constrained_velocities_at(
-                    self._links, self._external(self._dt), self._row_set(), self._spans, e.span, self._time, whole,
-                    e.variational, e.carried, body.q, body.qd,
-                )  # fmt: skip
+                external = self._external(self._dt)
+                motion = passing_motion(
+                    self._links, external, self._spans, e.span, e.variational, e.carried, body.q, body.qd, e.counts
+                )
+                arguments = Bound(motion), Bound(self._row_set())
+                status = row_velocities(*arguments, external.stiff, external.wrenches, self._time, whole)
             else:
                 status = self._call_rows(2, self._stiff_at(self._dt), self._time)
             if status == Status.MORE_ROWS:

@@ -6,9 +6,9 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from limberjack._bound import arguments_of
 from limberjack._jit import inner, kernel, outlined
 from limberjack.methods.adaptive import layout as rg
-from limberjack.methods.adaptive.bound import arguments_of
 from limberjack.methods.adaptive.coefficients import set_leaf_columns
 from limberjack.methods.adaptive.hybrid_body import scatter_blocks, scatter_velocities
 from limberjack.methods.adaptive.known_forces import take_joint_forces, take_wrenches

@@ -75,7 +75,7 @@ class DisplacementsStepper(MaximalState, Stepper):
         self._motion = Motion(
             np.zeros(6 * n), np.zeros(1), np.zeros(6 * n), np.zeros_like(self._s.pose), np.zeros(6 * n),
             np.zeros_like(self._e.near), np.zeros_like(self._s.u), np.zeros(len(whole.table.joint)),
-            np.zeros(1, np.int64),
+            np.zeros(1, np.int64), np.zeros(1 + 13 * n + len(self._e.near) + 2 * len(whole.table.joint)),
         )  # fmt: skip
         self._reads = Reads(self._s.q, self._s.qd, self._s.tau, self._s.added)
         # drives of joints are soft rows; forces along joints are those that were applied

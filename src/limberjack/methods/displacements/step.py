@@ -28,6 +28,7 @@ Reference: Faure 1998, section 4.2.
 
 from __future__ import annotations
 
+import math
 from typing import NamedTuple
 
 import numpy as np
@@ -63,6 +64,9 @@ _HUGE = 1e150
 _LEFT, _SMALL = 0.1, 1e-9
 # Gap up to which a contact that closes has no velocity when velocities are read [m].
 _TOUCHES = 1e-6
+# Squared product of step and frequency of springs under tension beyond which a step is divided, until it is 1, and into
+# how many pieces at most.
+_UNRESOLVED, _MOST_PIECES = 2.0, 64
 # Energy of closing errors by motion, relative to the kinetic energy, up to which it is done.
 _NEGLIGIBLE = 1e-6
 
@@ -79,6 +83,7 @@ class Motion(NamedTuple):
     body_force: np.ndarray  # (nu,) forces by the dofs of the bodies
     last_multipliers: np.ndarray  # (nr,) multipliers of the joints in the last step of mode damped
     damped_steps: np.ndarray  # (1,) steps of mode conserving that were repeated in mode damped
+    saved: np.ndarray  # the state before a step that is taken in pieces
 
 
 @outlined
@@ -568,6 +573,88 @@ def _conserving_step(
     return False
 
 
+@outlined
+def _set_start(pose, near, motion):
+    """Store poses, motion and angles of the start of a step."""
+    for i in range(len(pose)):
+        for c in range(7):
+            motion.before[i, c] = pose[i, c]
+    for k in range(len(motion.momentum)):
+        motion.momentum_before[k] = motion.momentum[k]
+    for t in range(len(near)):
+        motion.near[t] = near[t]
+
+
+@outlined
+def _copy_state(save, rows, pose, near, open, motion):
+    """Save what pieces of a step change, or restore it; `rows` are those of joints and limits."""
+    saved, o = motion.saved, 1
+    if save:
+        saved[0] = motion.last[0]
+    else:
+        motion.last[0] = saved[0]
+    for i in range(len(pose)):
+        for c in range(7):
+            o = _swap(save, saved, o, pose[i], c)
+    for k in range(len(motion.momentum)):
+        o = _swap(save, saved, o, motion.momentum, k)
+    for t in range(len(near)):
+        o = _swap(save, saved, o, near, t)
+    for r in range(rows):
+        o = _swap(save, saved, o, open, r)
+    for r in range(len(motion.last_multipliers)):
+        o = _swap(save, saved, o, motion.last_multipliers, r)
+
+
+@inner
+def _swap(save, saved, o, values, k):
+    """Copy one number to index o of `saved`, or from there; return the next index."""
+    if save:
+        saved[o] = values[k]
+    else:
+        values[k] = saved[o]
+    return o + 1
+
+
+@inner
+def _spring_point(k, end, springs, center, pose):
+    """Return the point of spring k on its body at `end`, from the com and in the world, or in the world alone."""
+    i, o, p = springs.link[k, end], 3 * end, springs.point
+    x, y, z = p[k, o], p[k, o + 1], p[k, o + 2]
+    if i < 0:
+        return 0.0, 0.0, 0.0, x, y, z
+    r = rotation_from_quaternion(pose[i, 3], pose[i, 4], pose[i, 5], pose[i, 6])
+    x, y, z = rotate(r, x - center[i, 0], y - center[i, 1], z - center[i, 2])
+    return x, y, z, pose[i, 0] + x, pose[i, 1] + y, pose[i, 2] + z
+
+
+@outlined
+def _pieces(springs, center, physical, h, pose, square):
+    """Return into how many pieces springs under tension divide a step h.
+
+    A spring of length l under F holds its ends across itself with F / l, and turns bodies back, with levers r, by F r
+    more: this stiffness is taken at the start of a step. The square of the frequency of a body is at most twice the sum
+    of F (1 / (m l) + r (r / l + 1) / I) over its springs, since both ends move.
+    """
+    for k in range(len(square)):
+        square[k] = 0.0
+    for k in range(len(springs.link)):
+        ax, ay, az, x, y, z = _spring_point(k, 0, springs, center, pose)
+        bx, by, bz, u, v, w = _spring_point(k, 1, springs, center, pose)
+        length = math.sqrt((u - x) ** 2 + (v - y) ** 2 + (w - z) ** 2)
+        force = abs(springs.data[k, 0] * (length - springs.data[k, 2]))
+        for end in range(2):
+            i = springs.link[k, end]
+            if i >= 0 and length > 1e-12:
+                r = math.sqrt(ax * ax + ay * ay + az * az) if end == 0 else math.sqrt(bx * bx + by * by + bz * bz)
+                turn = max(physical[i, 0], max(physical[i, 1], physical[i, 2]))
+                square[i] += 2.0 * force * (physical[i, 6] / length + r * (r / length + 1.0) * turn)
+    most = 0.0
+    for i in range(len(physical)):
+        most = max(most, h * h * square[i])
+    return 1 if not most > _UNRESOLVED else min(int(math.ceil(math.sqrt(most))), _MOST_PIECES)
+
+
 @kernel
 def take_displacements(
     # model
@@ -606,18 +693,27 @@ def take_displacements(
     """
     near = e.near
     for step in range(n):
-        for i in range(len(pose)):
-            for c in range(7):
-                motion.before[i, c] = pose[i, c]
-        for k in range(len(motion.momentum)):
-            motion.momentum_before[k] = motion.momentum[k]
-        for t in range(len(near)):
-            motion.near[t] = near[t]
-        status = _one_step(
-            setup, net, springs, drives, still, armature, span, search, mode, driven, velocities_only, h, outer,
-            inner_most, tolerance, solver_tolerance, clamp, time + step * h, wrenches, applied, pose, u, reads, e, w,
-            motion,
-        )  # fmt: skip
+        _set_start(pose, near, motion)
+        pieces, status = 1, 0
+        if len(springs.link) > 0 and mode != KINEMATIC and not velocities_only:
+            pieces = _pieces(springs, setup.center, net.physical, h, pose, w.f)
+        if pieces > 1:
+            _copy_state(True, net.rows[1], pose, near, w.open, motion)
+        for piece in range(pieces):
+            if piece > 0:
+                motion.last[0] = h / pieces
+                count_turns(setup, e)
+                _set_start(pose, near, motion)
+            status = _one_step(
+                setup, net, springs, drives, still, armature, span, search, mode, driven, velocities_only, h / pieces,
+                outer, inner_most, tolerance, solver_tolerance, clamp, time + (step + piece / pieces) * h, wrenches,
+                applied, pose, u, reads, e, w, motion,
+            )  # fmt: skip
+            if status != 0:
+                break
+        if pieces > 1 and status != 0:
+            _copy_state(False, net.rows[1], pose, near, w.open, motion)
+            _set_start(pose, near, motion)
         if status == Status.MORE_CONTACTS:
             return step, status
         bad = 0 if status != 0 else -1
@@ -634,6 +730,6 @@ def take_displacements(
                 near[t] = motion.near[t]
             return step, Status.NOT_FINITE + bad
         if not velocities_only:
-            motion.last[0] = h
+            motion.last[0] = h / pieces
             count_turns(setup, e)
     return n, 0

@@ -1,9 +1,11 @@
 """Contacts of bodies with joints, solved over the joints' direct solve; collisions of such bodies.
 
-A contact of a link knows the mass of this link alone, while a net drawn taut behind it responds as if a hundred times
-heavier. Each sweep over the contacts is followed by the direct solve of all joints, and the change of both is taken for
-the negative gradient in a nonlinear conjugate gradient method (Silcowitz, Niebe, Erleben 2010): impulses, and
-velocities with them, are extrapolated along the last direction by beta, or not at all where changes grow:
+Each round sweeps the contacts, and then solves all joints. Many contacts of figures are swept over the responses of
+whole figures (`contact/figures.py`), after which contacts and joints nearly agree. Otherwise bodies respond alone: a
+contact of a link knows the mass of this link only, while a net drawn taut behind it responds as if a hundred times
+heavier. So the change of a round is taken for the negative gradient in a nonlinear conjugate gradient method
+(Silcowitz, Niebe, Erleben 2010): impulses, and velocities with them, are extrapolated along the last direction by beta,
+or not at all where changes grow:
 
     d = sweep and solve (j) - j,      beta = |d|^2 / |d_last|^2,      p = beta p_last + d,      j <- j + p
 
@@ -22,11 +24,35 @@ from typing import NamedTuple
 import numpy as np
 
 from limberjack._jit import outlined
+from limberjack.contact.figures import (
+    ALONE,
+    FILLED,
+    MASSES,
+    Figures,
+    add_changes,
+    disagreement,
+    gather_limits,
+    gather_velocities,
+    set_figure_masses,
+    set_figures,
+    swap_masses,
+    sweep_figures,
+)
 from limberjack.contact.restitution import add_impulses, next_pair, set_separation, solve_pair
 from limberjack.contact.sweeps import JN, JT, MN, N, S, overlap_bias, relative_velocity, sweep, warm_start
 from limberjack.contact.warm_start import WarmStart, new_warm_start
 from limberjack.maximal.rows import evaluate
-from limberjack.methods.impulses.islands import FIRM, GIVE, KIND, RATE, SCALE, SWEEPS, WIDTH
+from limberjack.methods.impulses.islands import (
+    DAMPED,
+    FIRM,
+    GIVE,
+    GLOBAL,
+    KIND,
+    RATE,
+    SCALE,
+    SWEEPS,
+    WIDTH,
+)
 from limberjack.methods.impulses.joint_solve import LAST, SUM, copy_sums, extrapolate_sums, interpolate_sums, row_rates
 from limberjack.methods.impulses.motion import SWEPT, fix_moved_bodies
 from limberjack.methods.impulses.post_stabilize import (
@@ -50,6 +76,9 @@ __all__ = [
 # Rounds end when no contact would change a velocity by more than this: at the poses now, where bodies come to rest, and
 # for joints at the end of a step [m/s].
 _ENOUGH, _ENOUGH_AT_END = 1e-6, 1e-3
+# More contacts than this are swept over whole figures, so many sweeps per round and one round for so many of the
+# option; rounds end at this change of velocity [m/s].
+_MANY, _SWEEPS, _LARGE, _ENOUGH_AS_ONE = 64, 4, 10, 1e-5
 # Depenetration velocity: links turn fast, so that their overlaps recur in each substep and are removed sooner [m/s].
 _DEPENETRATION = 0.3
 # The most alternations of a pair of bodies, and solves in a substep; they end at this change of velocity [m/s].
@@ -66,17 +95,19 @@ class Rounds(NamedTuple):
     start: np.ndarray  # (c, 4) impulses at the start of a piece
     total: np.ndarray  # (c, 4) impulses of the pieces done
     moves: np.ndarray  # (n,) 1 for bodies with joints, and those of their islands
+    masses: np.ndarray  # (c, MASSES) effective masses over the figures
+    figures: Figures
     before: WarmStart  # impulses of the step before
     sums: WarmStart  # impulses of this step so far, by the keys of the cache
 
 
-def new_rounds(cache: WarmStart, n: int) -> Rounds:
-    """Return room for n bodies and as many contacts as the cache has."""
-    c = len(cache.impulse)
+def new_rounds(cache: WarmStart, figures: Figures) -> Rounds:
+    """Return room for the bodies of figures and as many contacts as the cache has."""
+    c, n = len(cache.impulse), len(figures.place)
     sums = new_warm_start(c)._replace(count=cache.count, name=cache.name)
     return Rounds(
         np.zeros((c, 4)), np.zeros((c, 4)), np.zeros(6 * n), np.zeros(6 * n), np.zeros((c, 4)), np.zeros((c, 4)),
-        np.zeros(n, np.int64), new_warm_start(c), sums,
+        np.zeros(n, np.int64), np.zeros((c, MASSES)), figures, new_warm_start(c), sums,
     )  # fmt: skip
 
 
@@ -220,31 +251,43 @@ def solve_with_joints(setup, tree, structure, first, last, at_end, how, h, rows,
         rows, e, saddle: the joints and their factor.
         sweeps, bulk, rounds, s: contacts, bodies, scratch and state.
     """
-    o, row = KIND + WIDTH * FIRM, sweeps.row
+    o, row, figures = KIND + WIDTH * FIRM, sweeps.row, rounds.figures
     times, enough, status, square = int(how[o + SWEEPS]), _ENOUGH, 0, 0.0
     if at_end:
         times, enough = (times + 1) // 2, _ENOUGH_AT_END
         _set_end_rates(setup, h, rows, e, s, saddle)
+    as_one = last - first > _MANY
+    # damped steps take the responses at the poses of the detection: the joints' solve is of the poses now
+    if as_one and not at_end and (how[GLOBAL] != DAMPED or figures.count[FILLED] == 0):
+        set_figures(
+            setup.system, tree, saddle.work, first, last, setup.constraints, sweeps.link, e.values, bulk.inverse,
+            saddle.components, figures,
+        )  # fmt: skip
+        set_figure_masses(first, last, sweeps.link, bulk.inverse, row, figures, rounds.masses)
+    as_one = as_one and figures.count[ALONE] == 0
+    if as_one:
+        times, enough = (times + _LARGE - 1) // _LARGE, max(enough, _ENOUGH_AS_ONE)
+        swap_masses(first, last, row, rounds.masses)
+    left = 0.0
     for k in range(times):
         save_impulses(first, last, row, rounds.last)
         copy_sums(SUM, LAST, rows.sums)
         for i in range(len(s.u)):
             rounds.u_last[i] = s.u[i]
         begin = ticks()
-        sweep(
-            first,
-            last,
-            1,
-            sweeps.link,
-            bulk.inverse,
-            h,
-            how[o + RATE],
-            _DEPENETRATION,
-            how[o + SCALE],
-            how[o + GIVE],
-            row,
-            s.u,
-        )
+        if as_one:
+            gather_velocities(k > 0, enough, s.u, figures)
+            gather_limits(setup.system, setup.constraints[0], h, at_end, e.j, e.values, rows.target, rows.sums, figures)
+            left = sweep_figures(
+                setup.system, first, last, _SWEEPS, enough, sweeps.link, h, how[o + RATE], _DEPENETRATION,
+                how[o + SCALE], how[o + GIVE], e.j, figures, row,
+            )  # fmt: skip
+            add_changes(first, last, sweeps.link, bulk.inverse, rounds.last, row, s.u)
+        else:
+            sweep(
+                first, last, 1, sweeps.link, bulk.inverse, h, how[o + RATE], _DEPENETRATION, how[o + SCALE],
+                how[o + GIVE], row, s.u,
+            )  # fmt: skip
         bulk.spent[SWEPT] += ticks() - begin
         if at_end:
             status = _solve_end_rates(setup, tree, structure, rows, e, s, saddle)
@@ -254,9 +297,13 @@ def solve_with_joints(setup, tree, structure, first, last, at_end, how, h, rows,
         square, most = _changes(first, last, row, rounds.last)
         if status != 0 or k == times - 1 or most <= enough * enough:
             break
+        if as_one and left <= enough and disagreement(first, last, sweeps.link, row, s.u, figures) <= enough:
+            break
         part = square / before if k > 0 and square < before else 0.0
         _extrapolate(first, last, part, row, s.u, rounds)
         extrapolate_sums(part, rows.sums)
+    if as_one:
+        swap_masses(first, last, row, rounds.masses)
     return status
 
 

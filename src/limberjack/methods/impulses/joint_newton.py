@@ -43,6 +43,7 @@ import math
 from limberjack._jit import inner, outlined
 from limberjack.constraints.compound import set_compound
 from limberjack.constraints.rows import GAP, LEVER_A, LEVER_B, REGISTERED, row, set_pair
+from limberjack.maximal.soft_rows import row_rate
 from limberjack.maximal.solve import ACTIVE_TOLERANCE
 from limberjack.methods.impulses.motion import drift_body
 from limberjack.spatial.quaternions import rotation_from_quaternion
@@ -50,7 +51,7 @@ from limberjack.spatial.trig import sincos
 from limberjack.spatial.vectors import cross, symmetric_times
 
 __all__ = [
-    "ALWAYS", "FALLBACK", "NEVER", "accelerate", "post_stabilize_in_sweeps", "row_rate", "sweep_joints",
+    "ALWAYS", "FALLBACK", "NEVER", "accelerate", "post_stabilize_in_sweeps", "sweep_joints",
     "take_end_row", "take_end_rows", "time_rates",
 ]  # fmt: skip
 
@@ -235,17 +236,6 @@ def _solve_jacobian(n, w):
             w[_DJ, a] -= w[_K + a, b] * w[_DJ, b]
         w[_DJ, a] /= w[_K + a, a]
     return True
-
-
-@inner
-def row_rate(system, r, c, j, u):
-    """Return the rate of row r of constraint c at the velocities u."""
-    first, out = system.row_start[c], 0.0
-    for t in range(system.incidence_start[c], system.incidence_start[c + 1]):
-        o, b = system.block_start[t] + 6 * (r - first), 6 * system.incidence_body[t]
-        for k in range(6):
-            out += j[o + k] * u[b + k]
-    return out
 
 
 @outlined

@@ -1,18 +1,20 @@
 """Rows with bounds in the direct solve of all joints: limits, and dry friction in joints.
 
 Several solves of a substep add impulses to the same rows; the bounds of each solve are those of the sum minus the sum
-so far. The sums of soft rows (`soft_rows.py`) stand between those of limits and of friction. `post_stabilize.py` and
-`pre_stabilize.py` call the solver.
+so far. The sums of soft rows (`maximal/soft_rows.py`) stand between those of limits and of friction.
+`post_stabilize.py` and `pre_stabilize.py` call the solver.
 """
 
 from __future__ import annotations
 
 from limberjack._jit import outlined
 from limberjack.linear.saddle import INFINITE, NO_ROOM, list_equalities
+from limberjack.maximal import soft_rows
+from limberjack.maximal.soft_rows import row_rate
 
 __all__ = [
-    "DIRECTION", "LAST", "START", "SUM", "add_sums", "copy_sums", "extrapolate_sums", "interpolate_sums",
-    "list_friction", "list_limits", "row_rates",
+    "DIRECTION", "LAST", "START", "SUM", "add_soft_sums", "add_sums", "copy_sums", "extrapolate_sums",
+    "interpolate_sums", "list_friction", "list_limits", "row_rates", "set_soft_sides",
 ]  # fmt: skip
 
 # Columns of the accumulated impulses of rows with bounds: in the substep so far, at the start of a piece, before a
@@ -24,14 +26,8 @@ SUM, START, LAST, DIRECTION = range(4)
 def row_rates(system, first, last, j, u, values):
     """Fill the rates of the rows of constraints first .. last - 1 from the velocities."""
     for c in range(first, last):
-        first_row = system.row_start[c]
-        for r in range(first_row, system.row_start[c + 1]):
-            rate = 0.0
-            for t in range(system.incidence_start[c], system.incidence_start[c + 1]):
-                o, b = system.block_start[t] + 6 * (r - first_row), 6 * system.incidence_body[t]
-                for k in range(6):
-                    rate += j[o + k] * u[b + k]
-            values[r, 1] = rate
+        for r in range(system.row_start[c], system.row_start[c + 1]):
+            values[r, 1] = row_rate(system, r, c, j, u)
 
 
 @outlined
@@ -141,3 +137,26 @@ def extrapolate_sums(part, sums):
         further = part * sums[i, DIRECTION]
         sums[i, DIRECTION] = further + sums[i, SUM] - sums[i, LAST]
         sums[i, SUM] += further
+
+
+@outlined
+def set_soft_sides(setup, soft, sums, j, u, saddle):
+    """Set compliance and right sides of the soft rows at the velocities u, with their impulses so far."""
+    for m in range(len(soft.row)):
+        r = soft.row[m]
+        if soft.acting[0]:
+            law = soft.law[m]
+            saddle.c[r] = law[soft_rows.C]
+            done = sums[soft.first[0] + m, SUM]
+            rate = row_rate(setup.system, r, soft.constraint[m], j, u)
+            saddle.r[r] = rate + law[soft_rows.C] * done + law[soft_rows.B]
+        else:
+            saddle.c[r], saddle.r[r] = soft_rows.INERT, 0.0
+
+
+@outlined
+def add_soft_sums(soft, lam, sums):
+    """Add the impulses of a solve to those of the soft rows so far."""
+    if soft.acting[0]:
+        for m in range(len(soft.row)):
+            sums[soft.first[0] + m, SUM] += lam[soft.row[m]]

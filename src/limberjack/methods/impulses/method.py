@@ -13,6 +13,7 @@ from limberjack.collision.shapes import shape_names
 from limberjack.constraints.black_box import raise_failed
 from limberjack.constraints.table import DRIVE, EQUALITY
 from limberjack.contact.bundles import new_bundles
+from limberjack.contact.figures import Figures, new_figures
 from limberjack.contact.graph import Graph, new_graph
 from limberjack.contact.sweeps import RA, STEP_N, STEP_T, N, S, Sweeps, new_sweeps
 from limberjack.contact.warm_start import WarmStart, new_warm_start
@@ -23,6 +24,7 @@ from limberjack.maximal.inserted_rows import Driven, set_targets
 from limberjack.maximal.measure import body_energies, spring_energies
 from limberjack.maximal.rows import Maximal, new_maximal
 from limberjack.maximal.scalable_bodies import rigid_model
+from limberjack.maximal.soft_rows import GRIPPED, new_soft_rows
 from limberjack.maximal.solve import evaluate_state
 from limberjack.methods.impulses.ball_joint_impulses import new_ball_joints
 from limberjack.methods.impulses.events import Billiard, take_event_steps
@@ -44,7 +46,6 @@ from limberjack.methods.impulses.motion import (
 from limberjack.methods.impulses.options import GOLDEN, JOINT_SWEEP, JOINTS, Impulses
 from limberjack.methods.impulses.post_stabilize import Rows
 from limberjack.methods.impulses.runtime_joints import AttachedState
-from limberjack.methods.impulses.soft_rows import GRIPPED, new_soft_rows
 from limberjack.methods.impulses.step import set_inverses, set_rows, take_ball_joint_steps, take_steps
 from limberjack.methods.stepper import Forces, Stepper
 from limberjack.model.arrays import BALL_DRIVE, SCALAR_DRIVE, Drives
@@ -92,6 +93,7 @@ class ImpulsesStepper(AttachedState):
         self._detector: Detector = new_detector(model, whole.center, hidden)
         _set_extents(self._detector, self._bulk)
         self._cache: WarmStart = new_warm_start(len(self._detector.contacts.depth))
+        self._figures: Figures = new_figures(None, len(self._bulk.mass), 0)
         self._new_scratch()
         self._billiard = None
         if options.events:
@@ -120,11 +122,18 @@ class ImpulsesStepper(AttachedState):
         self._rows = Rows(
             np.zeros(rows), np.zeros(rows), np.zeros(rows), np.array(friction_rows, np.int64), np.array(most, float),
             np.full(len(whole.table.pair_link), -1, np.int64), np.zeros((16, 6)), np.zeros((len(whole.bodies.kind), 7)),
-            np.zeros((limits + len(soft.row) + len(friction_rows), 4)), np.zeros(1), soft, led_rows,
+            np.zeros((limits + len(soft.row) + len(friction_rows), 4)), np.zeros(1), np.zeros(2), soft, led_rows,
         )  # fmt: skip
         self._rows.compound[whole.table.compound[:, 0]] = np.arange(len(whole.table.compound))
         damped = self._options.joints == "damped" or whole.equality_count == 0
         self._balls = new_ball_joints(whole, self._bulk) if damped and not len(model.springs) else None
+
+    def new_saddle(self) -> None:
+        """Make the solver of the rows anew, and with it the figures that respond as one."""
+        super().new_saddle()
+        limits = int(self._setup.constraints[1] - self._setup.constraints[0])
+        self._figures = new_figures(self._tree, len(self._bulk.mass), limits)
+        self._rounds = self._rounds._replace(figures=self._figures)
 
     def _find_led(self) -> np.ndarray:
         """Mark the bodies whose motion is prescribed, by calls or by rows on them and other led ones; return the rows.
@@ -164,7 +173,7 @@ class ImpulsesStepper(AttachedState):
         room, n = len(self._detector.contacts.depth), len(self._bulk.mass)
         self._graph: Graph = new_graph(n, room)
         self._sweeps: Sweeps = new_sweeps(room, new_bundles(n, room))
-        self._rounds: Rounds = new_rounds(self._cache, n)
+        self._rounds: Rounds = new_rounds(self._cache, self._figures)
 
     def _grow(self) -> None:
         """Make room for more contacts; what the last step pushed with stays."""
@@ -373,13 +382,13 @@ class ImpulsesStepper(AttachedState):
         k = self._index_in(self._free_grips, grip)
         if k >= 0:
             return self._grip[k, GRIP_IMPULSE : GRIP_IMPULSE + 3].copy()
-        dt, substeps = self._last
-        if dt == 0.0:
+        substep = float(self._rows.fastest[1]) or self._last[0] / self._last[1]
+        if substep == 0.0:
             return np.zeros(3)
         row = self._grip_row(grip)
         at = int(self._rows.soft.first[0]) + int(np.flatnonzero(self._rows.soft.row == row)[0])
         axes = self.whole.table.pair_frame[self.whole.table.row_pair[row, 0], :9].reshape(3, 3)
-        return axes @ self._rows.sums[at : at + 3, SUM] * (substeps / dt)
+        return axes @ self._rows.sums[at : at + 3, SUM] / substep
 
     def _index_in(self, grips: list[Grip], grip: Grip) -> int:
         return next((k for k, other in enumerate(grips) if other is grip), -1)
@@ -486,7 +495,8 @@ class ImpulsesStepper(AttachedState):
         count = int(self._cache.count[0])
         collisions = {} if self._billiard is None else {"collisions": self._billiard.collision_pairs.count.copy()}
         swept = {"list_joint_forces": self._rows.force.copy()} if self._options.joints == "sweeps" else {}
-        return super().state_arrays() | collisions | swept | {
+        fast = {"list_fastest": self._rows.fastest.copy()} if self._rows.fastest[0] else {}
+        return super().state_arrays() | collisions | swept | fast | {
             "asleep": self._bulk.asleep.copy(), "calm": self._bulk.calm.copy(),
             "list_contacts": self._cache.name[:count].copy(), "list_impulses": self._cache.impulse[:count].copy(),
             "list_moved": np.array([(link, *pose) for link, pose in self._moves.items()]).reshape(-1, 8),
@@ -503,6 +513,7 @@ class ImpulsesStepper(AttachedState):
             self._billiard.collision_pairs.count[:] = arrays["collisions"]
         if self._options.joints == "sweeps":
             self._rows.force[:] = arrays["list_joint_forces"]
+        self._rows.fastest[:] = arrays.get("list_fastest", 0.0)
         count = len(arrays["list_contacts"])
         while count > len(self._cache.impulse):
             self._detector.contacts.count[1] = count

@@ -22,6 +22,7 @@ from limberjack.linear.saddle import NO_ROOM, NO_SOLUTION, factor_saddle, list_a
 from limberjack.maximal.bodies import POSE
 from limberjack.maximal.forces import forces
 from limberjack.maximal.rows import evaluate, evaluate_predicted, remove_gyroscopic
+from limberjack.maximal.soft_rows import CONSERVING, SoftRows, set_soft_compliance, set_soft_laws, switch_soft_rows
 from limberjack.maximal.solve import ACTIVE_TOLERANCE, PROJECT, set_rhs
 from limberjack.methods.impulses.islands import (
     FIRM,
@@ -32,16 +33,16 @@ from limberjack.methods.impulses.islands import (
     WIDTH,
 )
 from limberjack.methods.impulses.joint_newton import post_stabilize_in_sweeps, time_rates
-from limberjack.methods.impulses.joint_solve import SUM, add_sums, list_friction, list_limits, row_rates
-from limberjack.methods.impulses.motion import LED_BY_ROWS, drift_body, fix_moved_bodies
-from limberjack.methods.impulses.soft_rows import (
-    SoftRows,
+from limberjack.methods.impulses.joint_solve import (
+    SUM,
     add_soft_sums,
-    set_soft_compliance,
-    set_soft_laws,
+    add_sums,
+    list_friction,
+    list_limits,
+    row_rates,
     set_soft_sides,
-    switch_soft_rows,
 )
+from limberjack.methods.impulses.motion import LED_BY_ROWS, drift_body, fix_moved_bodies
 
 __all__ = [
     "Rows", "UNBOUNDED", "WITH_FRICTION", "WITH_LIMITS", "add", "clear_sums", "factor_rows", "integrate_velocities",
@@ -72,6 +73,7 @@ class Rows(NamedTuple):
     inverse: np.ndarray  # (n, 7) inverse inertias of the bodies, 0 for those of infinite mass
     sums: np.ndarray  # (limits + soft rows + friction rows, 4) accumulated impulses, see `joint_solve.py`
     span: np.ndarray  # (1,) the substep that dry friction acts over [s]
+    fastest: np.ndarray  # (2,) squared frequency that substeps have to resolve, 0 if they do; the last substep [s]
     soft: SoftRows
     led_rows: np.ndarray  # rows that lead bodies: those of constraints on such a body alone
 
@@ -120,6 +122,8 @@ def solve_rows(setup, tree, structure, counted, exact, rows, e, s, saddle):
                 saddle.force, rows.sums,
             )  # fmt: skip
             add_soft_sums(rows.soft, saddle.lam, rows.sums)
+            for r in range(start[counts[0]]):
+                rows.total[r] += saddle.lam[r]
     if status == NO_ROOM:
         return Status.MORE_ROWS
     return Status.INFEASIBLE if status == NO_SOLUTION else 0
@@ -213,7 +217,7 @@ def integrate_velocities(
         rows.span[0] = h
         clear_sums(len(rows.sums), rows.sums)
         set_rate_sides(setup, h, e, s, saddle)
-        set_soft_laws(setup, drives, h, rows.soft, e, s)
+        set_soft_laws(setup, drives, h, CONSERVING, rows.soft, e, s)
         for k in range(len(s.u)):
             saddle.f[k] = h * s.force[k]
         status = factor_rows(setup, tree, structure, rows, e, s, saddle)

@@ -13,8 +13,9 @@ become those of the displacement made, and energy is lost.
 
 Where sweeps leave joints open, the substep is taken by all joints at once instead. Errors that were left at its start
 are closed before, in the poses alone: a taut structure sags through small gaps, and lifting it within a substep would
-throw it. Bodies on which joints pull hard swing like pendulums at h omega > 2 (`_unresolved`), where impulses along the
-rows of the start are unstable; the poses are projected then, along rows of the end.
+throw it. Bodies on which joints pull hard swing like pendulums at h omega > 2 (`_fastest`), where impulses along the
+rows of the start are unstable. Swept joints are projected then, along rows of the end; with joints="global" the next
+step has shorter substeps (`parts_of`).
 """
 
 from __future__ import annotations
@@ -72,7 +73,7 @@ from limberjack.methods.impulses.post_stabilize import (
 from limberjack.spatial.quaternions import rotation_from_quaternion
 from limberjack.spatial.vectors import rotate_back, symmetric_times
 
-__all__ = ["copy_angles", "pre_stabilize"]
+__all__ = ["copy_angles", "parts_of", "pre_stabilize"]
 
 # Newton steps of the joints, along rows of the start and along rows of the end.
 NEWTON, NEWTON_PROJECTION = 12, 40
@@ -83,8 +84,9 @@ _LOST = 0.5
 # Swept joints are closed together where a larger error is left than this [m, rad]. Sweeps end early where they would
 # leave more, judged from so many of them on.
 _LEFT, _JUDGED = 1e-5, 5
-# The largest square of h omega at which such steps are stable.
-_FASTEST = 4.0
+# The largest square of h omega at which such steps are stable; parts of a substep have at most the next, and so many
+# are the most: near the limit motions of finite size still gain energy.
+_FASTEST, _RESOLVED, _MOST_PARTS = 4.0, 1.0, 64
 # The part of its error that a swept joint loses in a visit, but for the last one.
 _NEARLY = 0.9999
 # The shortest piece of a substep is this part of it.
@@ -421,8 +423,8 @@ def _pre_stabilize_together(
 
 
 @outlined
-def _unresolved(setup, h, force, e, bulk):
-    """Return whether forces of the joints turn some body at a frequency that steps h do not resolve.
+def _fastest(setup, force, e, bulk):
+    """Return the square of the highest frequency at which forces of the joints turn a body.
 
     A force F at r from the com turns a body back with the stiffness |F| |r|; the square of the frequency is at most the
     sum of these over the joints, times the mean inverse inertia across r.
@@ -450,10 +452,17 @@ def _unresolved(setup, h, force, e, bulk):
                 ax, ay, az = symmetric_times(k, x, y, z)
                 across = k[0] + k[1] + k[2] - (ax * x + ay * y + az * z) / (length * length)
                 square[i] += 0.5 * across * length * math.sqrt(fx * fx + fy * fy + fz * fz)
+    most = 0.0
     for i in range(len(square)):
-        if h * h * square[i] > _FASTEST:
-            return True
-    return False
+        most = max(most, square[i])
+    return most
+
+
+@inner
+def parts_of(h, fastest):
+    """Return into how many parts a substep h is divided such that it resolves the square of a frequency."""
+    square = h * h * fastest
+    return 1 if not square > _FASTEST else min(int(math.ceil(math.sqrt(square / _RESOLVED))), _MOST_PARTS)
 
 
 @inner
@@ -498,7 +507,7 @@ def _pre_stabilize_swept(
     VI, after which the velocities saved before it may be restored.
     """
     times = int(how[KIND + WIDTH * FIRM + SWEEPS])
-    if how[GRADUAL] <= 0.0 and _unresolved(setup, h, rows.force, e, bulk):
+    if how[GRADUAL] <= 0.0 and h * h * _fastest(setup, rows.force, e, bulk) > _FASTEST:
         return _project_poses(setup, tree, structure, how, h, time, all_rows, rows, bulk, e, s, saddle)
     if count == 0:
         copy_angles(setup.table.compound, e, s.predicted)
@@ -577,6 +586,7 @@ def pre_stabilize(
             )  # fmt: skip
         update_contacts(first, count, sweeps.link, h, s.stage, s.pose, s.u, sweeps.row)
         return status
+    rows.fastest[0] = max(rows.fastest[0], _fastest(setup, rows.total, e, bulk) / h)
     status = _newton(
         setup, tree, structure, how, h, time + h, first, count, graph.root, rows, sweeps, rounds, bulk, e, s, saddle
     )

@@ -18,6 +18,7 @@ from __future__ import annotations
 
 from limberjack._jit import inner, kernel, outlined
 from limberjack.contact.bundles import store_impulses, unpack_bundles
+from limberjack.contact.figures import FILLED
 from limberjack.contact.restitution import collide
 from limberjack.contact.sleep import sleep_islands
 from limberjack.contact.sweeps import (
@@ -75,7 +76,7 @@ from limberjack.methods.impulses.post_stabilize import (
     lead_bodies,
     post_stabilize_after_move,
 )
-from limberjack.methods.impulses.pre_stabilize import copy_angles, pre_stabilize
+from limberjack.methods.impulses.pre_stabilize import copy_angles, parts_of, pre_stabilize
 from limberjack.methods.impulses.redetect import redetect, restore_warm_start, stale
 from limberjack.spatial.clock import ticks
 
@@ -288,11 +289,11 @@ def take_steps(
     # model
     setup, tree, structure, springs, explicit, drives, armature, span, shapes, filters,
     # in
-    how, driven, n, substeps, h, time, up, wrenches, applied, grip_link, grips, rows, broad,
+    how, driven, n, substeps, longest, time, up, wrenches, applied, grip_link, grips, rows, broad,
     # out
     contacts, cache, graph, sweeps, rounds, bulk, e, saddle, s,
 ):  # fmt: skip
-    """Take n steps of `substeps` times h; stop at the first that fails and restore the state before it.
+    """Take n steps of `substeps` times `longest`; stop at the first that fails and restore the state before it.
 
     Args:
         setup: constants of the model.
@@ -306,7 +307,7 @@ def take_steps(
         driven: whether any joint has a force along its coordinates.
         n: steps.
         substeps: per step; contacts are detected once per step.
-        h: length of a substep [s].
+        longest: length of a substep [s], divided where joints pull hard.
         time: at the start [s].
         up: (3,) against gravity.
         wrenches: lasting wrenches.
@@ -332,24 +333,29 @@ def take_steps(
         save_state(s)
         set_moved_velocities(bulk, s.u)
         status, together = detect_contacts(
-            setup, shapes, filters, how, h * substeps, up, broad, contacts, cache, graph, sweeps, bulk, s
+            setup, shapes, filters, how, longest * substeps, up, broad, contacts, cache, graph, sweeps, bulk, s
         )
         count = contacts.count[0]
-        fresh, redetected = 0, False
-        for sub in range(substeps):
+        fresh, redetected, fastest = 0, False, rows.fastest[0]
+        rounds.figures.count[FILLED] = 0
+        parts = parts_of(longest, fastest)
+        last, h, rows.fastest[0] = parts * substeps, longest / parts, 0.0
+        rows.fastest[1] = h
+        for sub in range(last):
             if status != 0:
                 break
             if together and sub > fresh and how[GLOBAL] > 0.0:
                 first = graph.island[graph.count[0] - 1]
                 if stale(first, count, (sub - fresh) * h, sweeps.link, sweeps.row, s.u):
                     status, together = redetect(
-                        setup, shapes, filters, how, h * (substeps - sub), up, broad, redetected, contacts, cache,
+                        setup, shapes, filters, how, h * (last - sub), up, broad, redetected, contacts, cache,
                         graph, sweeps, rounds, bulk, s,
                     )  # fmt: skip
                     fresh, redetected, count = sub, True, contacts.count[0]
+                    rounds.figures.count[FILLED] = 0
                     if status != 0:
                         break
-            at = time + (step * substeps + sub) * h
+            at = time + (step * last + sub) * h
             set_moved_velocities(bulk, s.u)
             # section VI: process collisions (and velocity post-stabilization)
             first_jointed = graph.island[graph.count[0] - 1] if together and how[GLOBAL] > 0.0 else count
@@ -399,7 +405,7 @@ def take_steps(
             # section VI: integrate positions (and velocity post-stabilization)
             if status == 0:
                 add_step_impulses(first, count, sweeps.row)
-                fast = ccd(first, h, substeps, s.stage, shapes, contacts, graph.order, sweeps, bulk, s.u, s.pose)
+                fast = ccd(first, h, last, s.stage, shapes, contacts, graph.order, sweeps, bulk, s.u, s.pose)
                 update_island_contacts(islands, h, s.stage, s.pose, graph, sweeps, s.u)
                 conserve_momentum(s.pose_sum, s.pose, bulk, s.u)
                 if fast:
@@ -413,12 +419,15 @@ def take_steps(
             status = _check(s.u)
         if status != 0:
             restore_state(s)
+            rows.fastest[0] = fastest
             if redetected:
                 restore_warm_start(rounds, cache)
             return step, status
+        if parts_of(longest, rows.fastest[0]) == 1:
+            rows.fastest[0] = 0.0
         if not driven:
             count_turns(setup, e)
-        _finish(how, h * substeps, contacts, cache, graph, sweeps, bulk, s.u)
+        _finish(how, longest * substeps, contacts, cache, graph, sweeps, bulk, s.u)
     bulk.spent[ALL] += ticks() - began
     return n, 0
 

@@ -154,6 +154,10 @@ class AlternativeStepper(MultipliersStepper):
     # whether forces of constraints are those of the mean over a step; see `step.py`
     _halfway = True
 
+    @staticmethod
+    def _has_soft_rows(options: Multipliers) -> bool:
+        return False
+
     def __init__(self, model: Model, options: Multipliers, ignored: frozenset[str]) -> None:
         if options.integrator not in ("semi_implicit", "euler") or options.order == "first":
             raise StateError(

@@ -235,7 +235,7 @@ class ContactStepper(MultipliersStepper):
     def _new_rows(self) -> None:
         """Make the rows of contacts, with the room that is asked for, and what depends on it."""
         room, s = self._room_for_contacts, self._s
-        self._rows = new_contact_rows(self._model, self.whole, s, room, friction=self._has_friction)
+        self._rows = new_contact_rows(self._model, self.whole, s, self._setup.soft, room, friction=self._has_friction)
         self._force = np.zeros((sum(room), 3))
         self._saved = Saved(
             np.zeros_like(s.pose), np.zeros_like(s.u), np.zeros_like(s.near_before), np.zeros_like(s.compound_before),

@@ -32,19 +32,25 @@ class MultipliersStepper(MaximalState, Stepper):
         rotors = "armature" in model.features() and "armature" not in ignored
         if rotors and options.integrator == "rattle":
             raise UnsupportedByMethod('integrator "rattle" knows no rotor inertia (armature); use "rk4"')
-        whole = new_maximal(model, ignored, springs=options.integrator == "implicit", rotors=rotors)
+        soft = self._soft = self._has_soft_rows(options)
+        whole = new_maximal(model, ignored, springs=soft, rotors=rotors, drives=soft)
         if options.integrator == "rattle" and (whole.bodies.kind >= SCALABLE).any():
             raise UnsupportedByMethod('integrator "rattle" moves rigid bodies and particles only; use "rk4"')
         # nothing but ball joints and weights: a step of its own
         plain = options.integrator == "rattle" and options.solver != "tree" and not len(model.springs)
         self._balls = new_balls(whole, model.arrays.links.gravity) if plain else None
-        super().__init__(model, whole, solver=options.solver, strict=options.stabilization == "project")
+        super().__init__(model, whole, solver=options.solver, strict=options.stabilization == "project", soft=soft)
         self._base: Maximal = whole
         self._grips: list[Grip] = []
         self._options = options
         self._code = INTEGRATORS.index(options.integrator)
         self._substeps = options.substeps or (2 if options.integrator == "rk4" else 1)
         self._dt = 0.0
+
+    @staticmethod
+    def _has_soft_rows(options: Multipliers) -> bool:
+        """Return whether springs, dampers, motors and soft limits are rows, taken implicitly."""
+        return options.integrator in ("semi_implicit", "implicit") and options.order == "second"
 
     def advance(self, n: int, dt: float, forces: Forces, time: float = 0.0) -> tuple[int, int]:
         """Take up to n steps; see `Stepper`."""
@@ -155,7 +161,8 @@ class MultipliersStepper(MaximalState, Stepper):
         self._take_edits()
         self._grips, options = grips, self._options
         whole = with_grips(self._model, self._base, grips)
-        self._rebuild(self._base, whole, solver=options.solver, strict=options.stabilization == "project")
+        strict = options.stabilization == "project"
+        self._rebuild(self._base, whole, solver=options.solver, strict=strict, soft=self._soft)
 
     def _frame(self, grip: Grip) -> np.ndarray:
         row = grip_rows(self._base, self._grips, grip)

@@ -29,10 +29,11 @@ class Multipliers(Method):
     Args:
         stabilization: "project" brings positions and velocities back onto the constraints after each step,
             "baumgarte" reduces errors by terms in the accelerations, "none" lets them grow.
-        integrator: "semi_implicit", "euler" (the paper's), "rk4", "implicit" (springs between bodies taken at the
-            end of the step) or "rattle": impulses along the constraints at the start of the step close the joints at
-            its end, then velocities are projected; second order, conserves momentum exactly and energy over long times,
-            at one factorisation per step.
+        integrator: "semi_implicit" (springs, dampers and motors are compliant rows, stable at any stiffness), "euler"
+            (the paper's), "rk4", "implicit" (springs, dampers and motors at the end of the step) or "rattle":
+            impulses along the constraints at the start of the step close the joints at its end, then velocities are
+            projected; second order, conserves momentum exactly and energy over long times, at one factorisation per
+            step.
         substeps: integrator steps per simulation step; None takes 2 for rk4 and 1 for the others.
         solver: "tree" eliminates a forest of joints, loops being auxiliary constraints; "sparse" takes loops into one
             block-sparse factorisation, for nets; "auto" picks the tree for few loops. For comparison: "krylov" iterates

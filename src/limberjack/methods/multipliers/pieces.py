@@ -32,6 +32,7 @@ from limberjack.maximal.bodies import POSE, move_bodies
 from limberjack.maximal.forces import forces
 from limberjack.maximal.geometric_stiffness import add_inertia
 from limberjack.maximal.rows import evaluate
+from limberjack.maximal.soft_rows import AT_END, set_soft_laws, switch_soft_rows
 from limberjack.maximal.solve import (
     ACTIVE_TOLERANCE,
     BY_VELOCITIES,
@@ -45,7 +46,7 @@ from limberjack.maximal.solve import (
 )
 
 __all__ = [
-    "CONSERVING", "DISSIPATIVE", "next_attempt", "note_attempt", "note_forces", "pieces_needed",
+    "CONSERVING", "DISSIPATIVE", "SWITCHES", "next_attempt", "note_attempt", "note_forces", "pieces_needed",
     "restore_before", "save_before", "set_stiffness", "velocity_step",
 ]  # fmt: skip
 
@@ -54,6 +55,8 @@ _MOST, _MOST_HALVES = 256, 64
 # Largest h sqrt(k) of steps with projections, which lose energy; and of those that conserve it: near 2, where linear
 # motions become unstable, others gain.
 DISSIPATIVE, CONSERVING = 2.0, 1.0
+# Solves of a step in which motors, grips and soft limits may enter or leave their bounds.
+SWITCHES = 6
 
 
 @outlined
@@ -152,24 +155,32 @@ def note_attempt(pieces, by_velocities, report):
 
 @inner
 def velocity_step(
-    setup, tree, structure, springs, drives, armature, span, driven, implicit, h, time, tolerance, rows, wrenches,
-    applied, e, s, saddle,
+    setup, tree, structure, springs, drives, armature, span, driven, h, time, tolerance, rows, wrenches, applied, e, s,
+    saddle,
 ):  # fmt: skip
     """Take one step of h by velocities alone; return a status."""
     nu, equalities = len(s.u), setup.system.row_start[setup.constraints[0]]
     for r in range(len(s.last_force)):
         s.last_force[r] = 0.0
     evaluate(setup.bodies, setup.system, setup.table, setup.row_block, setup.scalable_pairs, time, rows, s.pose, s.u, e)
-    forces(setup, springs, drives, armature, span, driven, implicit, wrenches, applied, s.pose, e, s, s.force)
+    is_soft = len(setup.soft.row) > 0
+    forces(setup, springs, drives, armature, span, driven, is_soft, wrenches, applied, s.pose, e, s, s.force)
+    if is_soft:
+        set_soft_laws(setup, drives, h, AT_END, setup.soft, e, s)
     status = 0
     for attempt in range(2):
-        for k in range(nu):
-            saddle.f[k] = h * s.force[k]
-        status = factor_and_solve(
-            setup, tree, structure, np.int64(1), h, np.int64(PROJECT), 0.0, ACTIVE_TOLERANCE, True, e, s, saddle
-        )
-        if status != 0:
-            return status
+        for _ in range(SWITCHES):
+            for k in range(nu):
+                saddle.f[k] = h * s.force[k]
+            status = factor_and_solve(
+                setup, tree, structure, np.int64(1), h, np.int64(PROJECT), 0.0, ACTIVE_TOLERANCE, True, e, s, saddle
+            )
+            if status != 0:
+                return status
+            for k in range(nu):
+                s.u_stage[k] = s.u[k] + saddle.a[k]
+            if not is_soft or not switch_soft_rows(setup, setup.soft, e, s.u_stage):
+                break
         if attempt == 0:
             note_forces(equalities, saddle.lam, s)
             stiffest = set_stiffness(setup, 1.0 / h, e, s)

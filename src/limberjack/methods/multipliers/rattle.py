@@ -188,7 +188,7 @@ def _take_pieces(
         at = time + (first + piece / pieces) * h
         if by_velocities:
             status = velocity_step(
-                setup, tree, structure, springs, drives, armature, span, driven, False, h / pieces, at, tolerance, rows,
+                setup, tree, structure, springs, drives, armature, span, driven, h / pieces, at, tolerance, rows,
                 wrenches, applied, e, s, saddle,
             )  # fmt: skip
         else:

@@ -3,11 +3,13 @@
 | integrator | a step of h | order |
 |---|---|---|
 | euler | x += h u, then u += h a | 1 |
-| semi_implicit | u += h a, then x += h u | 1, energy bounded |
-| implicit | springs taken at the end of the step, as compliant rows | 1, stable when stiff |
+| semi_implicit | u += h a, then x += h u; stiff springs, dampers and motors as below | 1, energy bounded |
+| implicit | springs, dampers and motors taken at the end of the step | 1, damps |
 | rk4 | classical Runge-Kutta, quaternions in R^4 and normalised | 4 |
 
-`rattle.py` has the integrator of that name.
+`rattle.py` has the integrator of that name. In semi-implicit and implicit steps springs, dampers, motors, soft
+limits and grips are compliant rows of the same solve (`maximal/soft_rows.py`), stable at any stiffness; in the others
+they are forces at the start of a stage.
 
 Where poses and velocities are projected after a semi-implicit step, constraints get half of the bias acceleration that
 keeps bodies on curved paths: x + h u then lies on the path to h^3, and the velocity rotated into it keeps its length.
@@ -26,6 +28,7 @@ from limberjack.maximal.bodies import POSE, move_bodies, normalize_poses, pose_r
 from limberjack.maximal.forces import count_turns, forces
 from limberjack.maximal.geometric_stiffness import add_inertia
 from limberjack.maximal.rows import evaluate
+from limberjack.maximal.soft_rows import AT_END, CONSERVING, add_soft_forces, set_soft_laws, switch_soft_rows
 from limberjack.maximal.solve import (
     ACTIVE_TOLERANCE,
     FIRST_ORDER,
@@ -38,6 +41,7 @@ from limberjack.maximal.solve import (
 )
 from limberjack.methods.multipliers.pieces import (
     DISSIPATIVE,
+    SWITCHES,
     next_attempt,
     note_attempt,
     note_forces,
@@ -63,10 +67,23 @@ def _accelerate(
     """Fill saddle.a with the accelerations at (pose, u)."""
     # J and c of equation (5), F_ext of equation (6)
     evaluate(setup.bodies, setup.system, setup.table, setup.row_block, setup.scalable_pairs, time, rows, pose, u, e)
-    forces(setup, springs, drives, armature, span, driven, implicit, wrenches, applied, pose, e, s, saddle.f)
-    status = factor_and_solve(
-        setup, tree, structure, np.int64(2), h, stabilization, rate, ACTIVE_TOLERANCE, False, e, s, saddle
-    )
+    is_soft = len(setup.soft.row) > 0
+    forces(setup, springs, drives, armature, span, driven, is_soft, wrenches, applied, pose, e, s, saddle.f)
+    if is_soft:
+        set_soft_laws(setup, drives, h, AT_END if implicit else CONSERVING, setup.soft, e, s)
+    status = 0
+    for _ in range(SWITCHES):
+        status = factor_and_solve(
+            setup, tree, structure, np.int64(2), h, stabilization, rate, ACTIVE_TOLERANCE, False, e, s, saddle
+        )
+        if status != 0 or not is_soft:
+            break
+        for k in range(len(u)):
+            s.momentum[k] = u[k] + h * saddle.a[k]
+        if not switch_soft_rows(setup, setup.soft, e, s.momentum):
+            break
+    if is_soft and driven and status == 0:
+        add_soft_forces(setup.table, setup.soft, saddle.lam, s.tau)
     start, counts = setup.system.row_start, setup.constraints
     note_forces(start[counts[0]], saddle.lam, s)
     stiffest = 0.0
@@ -75,7 +92,7 @@ def _accelerate(
         stiffest = s.report[STIFFEST] if s.fresh[0] == SAME_STIFFNESS else set_stiffness(setup, 1.0, e, s)
     if h * stiffest > 1.0:
         add_inertia(setup.bodies, h, s.stiffness, e.m)
-        forces(setup, springs, drives, armature, span, driven, implicit, wrenches, applied, pose, e, s, saddle.f)
+        forces(setup, springs, drives, armature, span, driven, is_soft, wrenches, applied, pose, e, s, saddle.f)
         status = factor_and_solve(
             setup, tree, structure, np.int64(2), h, stabilization, rate, ACTIVE_TOLERANCE, False, e, s, saddle
         )
@@ -187,8 +204,8 @@ def _take_pieces(
         at = time + (first + piece / pieces) * h
         if by_velocities:
             status = velocity_step(
-                setup, tree, structure, springs, drives, armature, span, driven, code == IMPLICIT, h / pieces, at,
-                tolerance, rows, wrenches, applied, e, s, saddle,
+                setup, tree, structure, springs, drives, armature, span, driven, h / pieces, at, tolerance,
+                rows, wrenches, applied, e, s, saddle,
             )  # fmt: skip
         else:
             status = _one_step(

@@ -27,7 +27,7 @@ def fill(table: Table, quick: bool, watch: Watch) -> dict[str, list[float]]:
         Column("paper", "the paper\n(SGI O2)", "ms"),
     )
     found: dict[str, list[float]] = {}
-    ring = lj.scenes.ring_of_figures()
+    ring = lj.scenes.ring_of_figures(assembled=False)
     for metric in ("unit", "physical"):
         watch(metric, 1)
         found[metric] = [lj.Simulation(ring, "displacements").joint_error().metres]

@@ -17,7 +17,9 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from limberjack.errors import LimberjackError, ModelWarning, require
+from limberjack.errors import LimberjackError, LoopNotClosed, ModelWarning, require
+from limberjack.maximal.assemble import assemble
+from limberjack.simulation.handles import require_closed_loops
 
 if TYPE_CHECKING:
     from limberjack.model.model import Model
@@ -102,8 +104,10 @@ def check_file(path: Path, seconds: float = 2.0, method: str = "full") -> Row:
         row.dofs, row.actuators = model.nv, len(model.actuators)
         sim = Simulation(model, method)
         row.timestep = sim.dt
-        _start(sim)
-        peer = _peer(path, model)
+        start, moved = _start_of(sim)
+        row.notes += (moved,) if moved else ()
+        sim.q = start
+        peer = _peer(path, model, start)
         _run(sim, seconds, row)
         if peer is not None:
             peer.run(seconds, row)
@@ -114,9 +118,16 @@ def check_file(path: Path, seconds: float = 2.0, method: str = "full") -> Row:
     return row
 
 
-def _start(sim: Simulation) -> None:
+def _start_of(sim: Simulation) -> tuple[np.ndarray, str]:
+    """Go to the first keyframe, and return where to start, and a note where loops that are open there were closed."""
     if sim.model.keyframes:
         sim.reset(next(iter(sim.model.keyframes)))
+    try:
+        require_closed_loops(sim)
+    except LoopNotClosed as error:
+        found = assemble(sim.model, sim.q)
+        return found.q, f"started from a pose that closes the loops ({error})"
+    return sim.q, ""
 
 
 def _scale(model: Model) -> float:
@@ -163,8 +174,8 @@ def _works(sim: Simulation) -> bool:
 class _Peer:
     """The same model in MuJoCo, with its coordinates in our order."""
 
-    def __init__(self, mujoco: Any, compiled: Any, model: Model) -> None:
-        self._mujoco, self.m, self._model = mujoco, compiled, model
+    def __init__(self, mujoco: Any, compiled: Any, model: Model, start: np.ndarray) -> None:
+        self._mujoco, self.m, self._model, self._start = mujoco, compiled, model, start
         self._q = np.arange(compiled.nq)
         if not (compiled.nq == model.nq and compiled.nv == model.nv):
             raise ValueError("another number of coordinates")
@@ -178,7 +189,7 @@ class _Peer:
     def _data(self) -> Any:
         data = self._mujoco.MjData(self.m)
         state = next(iter(self._model.keyframes.values()), None)
-        data.qpos[self._q] = self._model.q0 if state is None else state.q
+        data.qpos[self._q] = self._start
         if state is not None:
             data.qvel[:] = state.qd
         if state is not None and self.m.nkey:
@@ -203,7 +214,9 @@ class _Peer:
         ropes = any(self._model.joint_spec(name).rope for name in self._model.loop_names)
         features = self._model.features().keys() & {"contacts", "friction", *(() if ropes else ("limits",))}
         sim = Simulation(self._model, method, ignore=sorted(features))
-        _start(sim)
+        if self._model.keyframes:
+            sim.reset(next(iter(self._model.keyframes)))
+        sim.q = self._start
         flags = self._mujoco.mjtDisableBit
         before = int(self.m.opt.disableflags), float(self.m.opt.timestep)
         self.m.opt.disableflags |= int(flags.mjDSBL_CONTACT | flags.mjDSBL_FRICTIONLOSS)
@@ -224,7 +237,7 @@ class _Peer:
         return out if math.isfinite(out) else None
 
 
-def _peer(path: Path, model: Model) -> _Peer | None:
+def _peer(path: Path, model: Model, start: np.ndarray) -> _Peer | None:
     """Return the model in MuJoCo; None where MuJoCo does not read the file or has other coordinates."""
     try:
         mujoco = require("mujoco", extra="mjcf")
@@ -237,7 +250,7 @@ def _peer(path: Path, model: Model) -> _Peer | None:
                 spec.delete(mesh)
             spec.compiler.balanceinertia = True
         spec.option.timestep = model.timestep or 1e-3
-        return _Peer(mujoco, spec.compile(), model)
+        return _Peer(mujoco, spec.compile(), model, start)
     except Exception:  # whatever MuJoCo raises: there is then nothing to compare with
         return None
 

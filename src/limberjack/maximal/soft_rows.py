@@ -5,13 +5,16 @@ of the joints' solve it has the compliance C = 1 / G,
 
     J u + C lam + B = 0,      B = -F / G,      lam summed over all solves of the substep,
 
-so that contacts and the other joints feel the law while they are solved, at any stiffness, damping and mass ratio. With
+so that contacts and the other joints feel the law while they are solved, at any stiffness, damping and mass ratio.
+Solved for accelerations the row is J a + C lam + b + (v0 + B) / h = 0, with its bias acceleration b. With
 the stiffness k, the damping b, the force f without velocity, the rate v0 at the start and the mobility W of the row,
 
-    stiffness   h^2 k W <= 1: F = h f + h^2 k v0 / 4, G = h^2 k / 4    trapezoidal, conserves energy
+    stiffness   h^2 k W <= s: F = h f + h^2 k v0 / 4, G = h^2 k / 4    trapezoidal, conserves energy
                 else:         F = h f,                G = h^2 k        the force at the end of the substep, damps
-    damping     h b W <= 1/2: F = -h b v0 / 2,        G = h b / 2      the mean of start and end
+    damping     h b W <= s/2: F = -h b v0 / 2,        G = h b / 2      the mean of start and end
                 else:         F = 0,                  G = h b          the velocity at the end
+
+where s is 1, or 0 to have all of them at the end.
 
 Motors and grips have a largest force, soft limits push only: after a solve each law is compared with its bounds, and
 where one enters or leaves them the rows are factored again.
@@ -27,13 +30,13 @@ import numpy as np
 from limberjack._jit import inner, outlined
 from limberjack.constraints.table import SPRING, Table
 from limberjack.linear.saddle import row_mobility
-from limberjack.methods.impulses.joint_newton import row_rate
-from limberjack.methods.impulses.joint_solve import SUM
 from limberjack.model.arrays import Drives
 from limberjack.spatial.quaternions import quaternion_log, quaternion_multiply
 
-__all__ = ["SoftRows", "add_soft_sums", "new_soft_rows", "set_soft_compliance", "set_soft_laws", "set_soft_sides",
-           "switch_soft_rows"]  # fmt: skip
+__all__ = [
+    "AT_END", "B", "C", "CONSERVING", "GRIPPED", "INERT", "SoftRows", "add_soft_forces", "new_soft_rows",
+    "no_soft_rows", "row_rate", "set_soft_compliance", "set_soft_laws", "set_soft_rhs", "switch_soft_rows",
+]  # fmt: skip
 
 # What a soft row belongs to: a scalar drive, one axis of a ball drive, a spring between bodies, a grip.
 SCALAR, BALL, BETWEEN, GRIPPED = range(4)
@@ -41,9 +44,9 @@ SCALAR, BALL, BETWEEN, GRIPPED = range(4)
 # the impulse then; of soft limits, with the direction they push in, and whether they act; C and B of all together.
 G1, F1, G2, F2, MOST, BOUND, AT_BOUND, G3, F3, SIGN, PUSHES, C, B, LAW = range(14)
 # The compliance of rows that do not act, and the least damping of those that do, over the inverse of their mobility.
-_INERT, _LEAST = 1e12, 1e-9
-# Stiffness up to which energy is conserved: a period of six substeps for a free body, more for one with joints.
-_STIFF = 1.0
+INERT, _LEAST = 1e12, 1e-9
+# The bound s: h^2 k W up to which energy is conserved, a period of six steps for a free body, more for one with joints.
+AT_END, CONSERVING = 0.0, 1.0
 
 
 class SoftRows(NamedTuple):
@@ -87,16 +90,35 @@ def new_soft_rows(table: Table, row_start: np.ndarray, joints: int, springs: int
     )  # fmt: skip
 
 
+def no_soft_rows() -> SoftRows:
+    """Return soft rows of a model whose springs, dampers and motors are forces."""
+    none, one = np.zeros(0, np.int64), np.zeros(1, np.int64)
+    return SoftRows(none, none, none, np.zeros((0, 2), np.int64), np.zeros((0, LAW)), one, one.copy())
+
+
 @inner
-def _law(h, k, b, force, v, mobility):
+def row_rate(system, r, c, j, u):
+    """Return the rate of row r of constraint c at the velocities u."""
+    out = 0.0
+    for t in range(system.incidence_start[c], system.incidence_start[c + 1]):
+        first = system.body_start[system.incidence_body[t]]
+        size = system.body_start[system.incidence_body[t] + 1] - first
+        o = system.block_start[t] + size * (r - system.row_start[c])
+        for k in range(size):
+            out += j[o + k] * u[first + k]
+    return out
+
+
+@inner
+def _law(h, bound, k, b, force, v, mobility):
     """Return G and F of stiffness k, damping b and a force without velocity, at the rate v at the start."""
     g, f = 0.0, h * force
-    if h * h * k * mobility <= _STIFF:
+    if h * h * k * mobility <= bound:
         g += 0.25 * h * h * k
         f += 0.25 * h * h * k * v
     else:
         g += h * h * k
-    if h * b * mobility <= 0.5:
+    if h * b * mobility <= 0.5 * bound:
         g += 0.5 * h * b
         f -= 0.5 * h * b * v
     else:
@@ -105,10 +127,12 @@ def _law(h, k, b, force, v, mobility):
 
 
 @inner
-def _set_scalar(m, law, h, d, i, q, v, mobility):
+def _set_scalar(m, law, h, bound, d, i, q, v, mobility):
     """Fill the laws of scalar drive i; see `model/arrays.py:Drives`."""
-    law[m, G1], law[m, F1] = _law(h, d[i, 1], d[i, 0], -d[i, 1] * (q - d[i, 2]) if d[i, 1] > 0.0 else 0.0, v, mobility)
-    law[m, G2], law[m, F2] = _law(h, d[i, 7], d[i, 8], d[i, 7] * (d[i, 9] - q) + d[i, 8] * d[i, 10], v, mobility)
+    pull = -d[i, 1] * (q - d[i, 2]) if d[i, 1] > 0.0 else 0.0
+    law[m, G1], law[m, F1] = _law(h, bound, d[i, 1], d[i, 0], pull, v, mobility)
+    pull = d[i, 7] * (d[i, 9] - q) + d[i, 8] * d[i, 10]
+    law[m, G2], law[m, F2] = _law(h, bound, d[i, 7], d[i, 8], pull, v, mobility)
     law[m, MOST] = h * d[i, 11]
     if d[i, 5] > 0.0:
         ahead = q + h * v
@@ -128,12 +152,12 @@ def _turned_from(q, at, d, row, column):
 
 
 @inner
-def _set_ball(m, axis, law, h, d, i, q, at, wx, wy, wz, v, mobility):
+def _set_ball(m, axis, law, h, bound, d, i, q, at, wx, wy, wz, v, mobility):
     """Fill the laws of one axis of ball drive i; its soft limit pushes along the rotation vector."""
     turned = _turned_from(q, at, d, i, 4)
-    law[m, G1], law[m, F1] = _law(h, d[i, 3], d[i, axis], -d[i, 3] * turned[axis], v, mobility)
+    law[m, G1], law[m, F1] = _law(h, bound, d[i, 3], d[i, axis], -d[i, 3] * turned[axis], v, mobility)
     turned = _turned_from(q, at, d, i, 13)
-    law[m, G2], law[m, F2] = _law(h, d[i, 11], d[i, 12], -d[i, 11] * turned[axis], v, mobility)
+    law[m, G2], law[m, F2] = _law(h, bound, d[i, 11], d[i, 12], -d[i, 11] * turned[axis], v, mobility)
     law[m, MOST] = h * d[i, 17]
     if d[i, 9] > 0.0:
         turned = quaternion_log(q[at], q[at + 1], q[at + 2], q[at + 3])
@@ -164,8 +188,8 @@ def _combine(m, law, mobility):
 
 
 @outlined
-def set_soft_laws(setup, drives, h, soft, e, s):
-    """Fill the laws of all soft rows at the rows e and the coordinates s.q, for a substep h."""
+def set_soft_laws(setup, drives, h, bound, soft, e, s):
+    """Fill the laws of all soft rows at the rows e and the coordinates s.q, for a step h; `bound` is s above."""
     law, table, system = soft.law, setup.table, setup.system
     for m in range(len(soft.row)):
         r, c, i = soft.row[m], soft.constraint[m], soft.drive[m, 0]
@@ -174,14 +198,15 @@ def set_soft_laws(setup, drives, h, soft, e, s):
         mobility = row_mobility(system, c, r - system.row_start[c], e.m, e.j)
         x, v = e.values[r, 0], e.values[r, 1]
         if soft.kind[m] == SCALAR:
-            _set_scalar(m, law, h, drives.scalar, i, x, v, mobility)
+            _set_scalar(m, law, h, bound, drives.scalar, i, x, v, mobility)
         elif soft.kind[m] == BALL:
             axis = soft.drive[m, 1]
             wx, wy, wz = e.values[r - axis, 1], e.values[r - axis + 1, 1], e.values[r - axis + 2, 1]
-            _set_ball(m, axis, law, h, drives.ball, i, s.q, drives.ball_indices[i, 0], wx, wy, wz, v, mobility)
+            at = drives.ball_indices[i, 0]
+            _set_ball(m, axis, law, h, bound, drives.ball, i, s.q, at, wx, wy, wz, v, mobility)
         elif soft.kind[m] == BETWEEN:
             k, b = table.soft[r, 0], table.soft[r, 1]
-            law[m, G1], law[m, F1] = _law(h, k, b, -k * x, v, mobility)
+            law[m, G1], law[m, F1] = _law(h, bound, k, b, -k * x, v, mobility)
             law[m, MOST] = np.inf
         else:
             # critically damped, at the end of the substep whatever the mass
@@ -195,28 +220,27 @@ def set_soft_laws(setup, drives, h, soft, e, s):
 def set_soft_compliance(soft, compliance):
     """Set the compliance of the soft rows."""
     for m in range(len(soft.row)):
-        compliance[soft.row[m]] = soft.law[m, C] if soft.acting[0] else _INERT
+        compliance[soft.row[m]] = soft.law[m, C] if soft.acting[0] else INERT
 
 
 @outlined
-def set_soft_sides(setup, soft, sums, j, u, saddle):
-    """Set compliance and right sides of the soft rows at the velocities u, with their impulses so far."""
+def set_soft_rhs(soft, mode, h, values, rhs, compliance):
+    """Set compliance and right sides of the soft rows for changes of velocity (mode 1) or accelerations (2) over h."""
     for m in range(len(soft.row)):
         r = soft.row[m]
-        if soft.acting[0]:
-            saddle.c[r] = soft.law[m, C]
-            done = sums[soft.first[0] + m, SUM]
-            saddle.r[r] = row_rate(setup.system, r, soft.constraint[m], j, u) + soft.law[m, C] * done + soft.law[m, B]
-        else:
-            saddle.c[r], saddle.r[r] = _INERT, 0.0
+        acts = mode != 0 and h > 0.0
+        compliance[r] = soft.law[m, C] if acts else INERT
+        rhs[r] = values[r, 1] + soft.law[m, B] if acts else 0.0
+        if acts and mode == 2:
+            rhs[r] = values[r, 2] + rhs[r] / h
 
 
 @outlined
-def add_soft_sums(soft, lam, sums):
-    """Add the impulses of a solve to those of the soft rows so far."""
-    if soft.acting[0]:
-        for m in range(len(soft.row)):
-            sums[soft.first[0] + m, SUM] += lam[soft.row[m]]
+def add_soft_forces(table, soft, lam, tau):
+    """Add the forces of drives along the coordinates of joints to tau."""
+    for m in range(len(soft.row)):
+        if soft.kind[m] <= BALL:
+            tau[table.drive[soft.row[m], 1]] += lam[soft.row[m]]
 
 
 @outlined

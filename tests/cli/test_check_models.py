@@ -7,7 +7,7 @@ import json
 import pytest
 from tests.io.mjcf_help import mjcf
 
-from limberjack.cli.check import check_file
+from limberjack.cli.check_models import check_file
 from limberjack.cli.commands import main
 
 ARM = (

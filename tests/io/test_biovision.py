@@ -10,7 +10,7 @@ import pytest
 
 import limberjack as lj
 from limberjack.errors import FileError, LimberjackError, ModelWarning
-from limberjack.io import bvh
+from limberjack.io import biovision
 from limberjack.spatial.frames import matrix_from_quaternion
 
 ARM = """HIERARCHY
@@ -83,7 +83,7 @@ def test_positions_are_those_of_the_channels(tmp_path):
 
 def test_velocities_are_the_differences_of_the_frames():
     """qd is the central difference of q, in the coordinates of free, ball and hinge joints."""
-    motion = bvh.loads(ARM).motion
+    motion = biovision.loads(ARM).motion
     for k in (1, 2):
         np.testing.assert_allclose(motion.qd[k, :3], (motion.q[k + 1, :3] - motion.q[k - 1, :3]) / 0.02)
         for iq, v in motion.model.arrays.links.quaternions:
@@ -115,7 +115,7 @@ def test_a_motion_goes_out_and_comes_back(tmp_path, unit):
     motion.save(tmp_path / "out.bvh", unit=unit)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", ModelWarning)  # the tool slides against the arm
-        back = bvh.read(tmp_path / "out.bvh", unit=unit)
+        back = biovision.read(tmp_path / "out.bvh", unit=unit)
     found = {name: k for k, name in enumerate(back.body_names)}
     anchors = {"cart": (0, 0, 0), "arm": (0, 0, -0.1)}
     for name, local in anchors.items():
@@ -133,7 +133,7 @@ def test_a_motion_goes_out_and_comes_back(tmp_path, unit):
 
 def test_a_clip_goes_out_and_comes_back(tmp_path):
     """A clip that is written and read again has the same joints and the same motion."""
-    clip = bvh.loads(ARM)
+    clip = biovision.loads(ARM)
     clip.motion.save(tmp_path / "again.bvh")
     again = lj.load(tmp_path / "again.bvh")
     assert again.body_names == clip.body_names
@@ -143,7 +143,7 @@ def test_a_clip_goes_out_and_comes_back(tmp_path):
 
 def test_frames_at_uneven_times_are_made_even(tmp_path):
     """A recording whose last frame comes early is written at the interval of its first frames."""
-    clip = bvh.loads(ARM).motion
+    clip = biovision.loads(ARM).motion
     uneven = lj.Trajectory(clip.model, [0.0, 0.01, 0.02, 0.025], clip.q, clip.qd)
     uneven.save(tmp_path / "even.bvh")
     again = lj.Trajectory.load(tmp_path / "even.bvh")
@@ -153,7 +153,7 @@ def test_frames_at_uneven_times_are_made_even(tmp_path):
 
 def test_the_figure_weighs_what_it_should():
     """Bones are capsules from joint to joint, of the mass asked for; a longer limb beyond makes a thicker bone."""
-    model = bvh.loads(ARM, mass=40.0)
+    model = biovision.loads(ARM, mass=40.0)
     assert float(model.arrays.body_mass.sum()) == pytest.approx(40.0)
     sizes = {shape.body: shape.size for shape in model.shapes}
     assert sizes["Arm"][0] > sizes["Elbow"][0]
@@ -164,8 +164,8 @@ def test_the_figure_weighs_what_it_should():
 @pytest.mark.parametrize(("unit", "scale"), [("m", 1.0), ("cm", 100.0), ("inch", 1 / 0.0254), ("cmu", 0.45 / 0.0254)])
 def test_the_unit_is_that_of_a_human(unit, scale):
     """A figure of human size is recognized in the units files have."""
-    assert bvh.guess_unit(1.15 * scale) == pytest.approx(bvh.UNITS[unit])
-    assert bvh.guess_unit(1.0 * scale) == pytest.approx(bvh.UNITS[unit])
+    assert biovision.guess_unit(1.15 * scale) == pytest.approx(biovision.UNITS[unit])
+    assert biovision.guess_unit(1.0 * scale) == pytest.approx(biovision.UNITS[unit])
 
 
 def test_position_channels_replace_the_offset():
@@ -175,7 +175,7 @@ def test_position_channels_replace_the_offset():
     rows = [" ".join(row.split()[:9] + row.split()[10:]) for row in rows]
     head = text.splitlines()[:-4]
     with pytest.warns(ModelWarning, match='"Elbow" moves by 0.015 m'):
-        model = bvh.loads("\n".join(head + rows), unit="cm")
+        model = biovision.loads("\n".join(head + rows), unit="cm")
     joint = model.joint_spec("Elbow")
     np.testing.assert_allclose(joint.position, (0.0, 0.31, 0.015), atol=1e-12)
 
@@ -236,7 +236,7 @@ def test_damaged_files_never_escape_untyped():
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", ModelWarning)
             try:
-                bvh.loads(text)
+                biovision.loads(text)
             except LimberjackError:
                 pass
 
@@ -250,6 +250,6 @@ def test_a_deep_hierarchy_needs_no_recursion():
         return "HIERARCHY ROOT r\n{ OFFSET 0 0 0 CHANNELS 0\n" + inside.replace(" {", "\n{") + "} " * (n + 1)
 
     tail = "\nMOTION\nFrames: 1\nFrame Time: 0.1\n"
-    assert bvh.loads(chain(3000) + tail, unit="m").body_count == 3001
+    assert biovision.loads(chain(3000) + tail, unit="m").body_count == 3001
     with pytest.raises(FileError, match="more than 10000 joints"):
-        bvh.loads(chain(10001) + tail)
+        biovision.loads(chain(10001) + tail)

@@ -44,8 +44,8 @@ class Bound:
 
     __slots__ = ("_memory", "address", "arguments")
 
-    # by class of the arguments, of which all have one type: how many numbers they take, and what stores them
-    _stores: ClassVar[dict[type, tuple[int, Any]]] = {}
+    # by class of the arguments, of which all have one type: how many numbers they take, what stores them, their type
+    _stores: ClassVar[dict[type, tuple[int, Any, BoundType]]] = {}
 
     def __init__(self, arguments: Any) -> None:
         self.arguments = arguments  # which keeps the arrays alive
@@ -55,16 +55,22 @@ class Bound:
             kind = numba.typeof(arguments)
             size = context.get_abi_sizeof(memory_type(context.data_model_manager, kind)) // 8 + 1
             _store_arguments(arguments, np.zeros(size))
-            known = size, _store_arguments.overloads[(kind, numba.typeof(np.zeros(size)))].entry_point
+            store = _store_arguments.overloads[(kind, numba.typeof(np.zeros(size)))].entry_point
+            known = size, store, BoundType(kind)
             Bound._stores[type(arguments)] = known
         self._memory = np.zeros(known[0])
         known[1](arguments, self._memory)
         self.address = self._memory.ctypes.data
 
+    @property
+    def kind(self) -> BoundType:
+        """Its type in kernels."""
+        return Bound._stores[type(self.arguments)][2]
+
 
 @_extending.typeof_impl.register(Bound)
 def _typeof(value: Any, _: Any) -> BoundType:
-    return BoundType(numba.typeof(value.arguments))
+    return value.kind
 
 
 _extending.register_model(BoundType)(models.OpaqueModel)
