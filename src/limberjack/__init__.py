@@ -12,6 +12,8 @@ from __future__ import annotations
 import importlib
 from typing import TYPE_CHECKING, Any
 
+from limberjack._environments import register_when_imported
+
 if TYPE_CHECKING:
     from limberjack import cli as cli
     from limberjack import cluster as cluster
@@ -177,3 +179,6 @@ def __getattr__(name: str) -> Any:
 
 def __dir__() -> list[str]:
     return [*__all__, "__version__"]
+
+
+register_when_imported()

@@ -22,6 +22,7 @@ from typing import Any
 
 import numpy as np
 
+from limberjack._environments import register
 from limberjack.errors import StateError, UnknownName, require
 from limberjack.io import load
 from limberjack.methods.full import Full
@@ -579,16 +580,6 @@ def _checked_mask(mask: Any, count: int) -> np.ndarray:
     if not isinstance(mask, np.ndarray) or mask.dtype != np.bool_ or mask.shape != (count,) or not mask.any():
         raise StateError(f'options["reset_mask"] must be a boolean array of shape ({count},) that is not all False')
     return mask
-
-
-def register() -> None:
-    """Register the environments with Gymnasium; those that are there stay."""
-    for name in TASKS:
-        if f"Limberjack/{name}-v0" not in gymnasium.registry:
-            gymnasium.register(
-                f"Limberjack/{name}-v0", entry_point="limberjack.gym:LocomotionEnv", max_episode_steps=1000,
-                vector_entry_point="limberjack.gym:LocomotionVectorEnv", kwargs={"task": name},
-            )  # fmt: skip
 
 
 register()

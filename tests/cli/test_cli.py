@@ -514,7 +514,11 @@ def test_an_interruption_ends_what_compiles(tmp_path):
 
     (tmp_path / "wait.py").write_text(_INTERRUPTED)
     pipes = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE, "text": True}
-    process = subprocess.Popen([sys.executable, str(tmp_path / "wait.py")], start_new_session=True, **pipes)
+    # a job in the background of a shell ignores Ctrl-C, and so would its children
+    heard = lambda: signal.signal(signal.SIGINT, signal.SIG_DFL)  # noqa: E731
+    process = subprocess.Popen(
+        [sys.executable, str(tmp_path / "wait.py")], start_new_session=True, preexec_fn=heard, **pipes
+    )
     assert process.stdout is not None and process.stdout.readline() == "running\n"
     os.killpg(process.pid, signal.SIGINT)
     _, errors = process.communicate(timeout=60.0)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
 import warnings
 
 import gymnasium
@@ -20,6 +22,22 @@ def vector(name: str, count: int, **options):
     return gymnasium.make_vec(
         f"Limberjack/{name}-v0", num_envs=count, vectorization_mode="vector_entry_point", **options
     )
+
+
+@pytest.mark.parametrize("order", ["gymnasium, limberjack", "limberjack, gymnasium", "limberjack.gym, gymnasium"])
+def test_importing_the_package_registers_the_environments(order):
+    """Environments are found by name after both packages are imported, in any order, and Gymnasium is itself."""
+    text = (
+        f"import {order}\n"
+        "import gymnasium, importlib.util, sys\n"
+        "names = [name for name in gymnasium.registry if name.startswith('Limberjack/')]\n"
+        "print(sorted(names), 'limberjack.gym' in sys.modules)\n"
+        "assert type(importlib.util.find_spec('gymnasium').loader).__module__.startswith('_frozen')\n"
+        "assert not any('limberjack' in type(finder).__module__ for finder in sys.meta_path)\n"
+    )
+    found = subprocess.run([sys.executable, "-c", text], capture_output=True, text=True, check=True).stdout
+    wanted = sorted(f"Limberjack/{name}-v0" for name in NAMES)
+    assert found == f"{wanted} {order.startswith('limberjack.gym')}\n"
 
 
 @pytest.mark.parametrize("name", NAMES)

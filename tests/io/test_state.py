@@ -283,6 +283,21 @@ def test_a_grip_goes_on_bit_for_bit(method, rotation, tmp_path):
     grip.release(), other.release()
     sim.step(10), resumed.step(10)
     assert resumed.state_hash() == sim.state_hash() and resumed.grips == ()
+    again = lj.resume(sim.save(tmp_path / "released.npz"))
+    again.step(10), sim.step(10)
+    assert again.state_hash() == sim.state_hash()
+
+
+def test_options_tuned_while_gripping_stay():
+    """A budget changed while a body is held is the budget after its release."""
+    sim = lj.Simulation(lj.scenes.pendulum(links=12), lj.Adaptive(budget=3), dt=1e-3)
+    sim.step(10)
+    grip = sim.grab(sim.model.body_names[-1])
+    sim.tune(budget=7)
+    sim.step(30)
+    grip.release()
+    sim.step(30)
+    assert sim.stats["active_joints"] == 7 and sim.method.budget == 7
 
 
 @pytest.mark.parametrize("method", GRIPPED, ids=str)

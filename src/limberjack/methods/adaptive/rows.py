@@ -387,8 +387,10 @@ class ConstrainedAdaptiveStepper(AdaptiveStepper):
     # Rows enter the accelerations by their last forces: as predictions these hold for a step and not for longer.
     _periods_ahead = 0
 
-    def __init__(self, model: Model, options: Adaptive, constraint_set: ConstraintSet) -> None:
-        self.constraint_set = constraint_set
+    def __init__(
+        self, model: Model, options: Adaptive, constraint_set: ConstraintSet, without: AdaptiveStepper | None = None
+    ) -> None:
+        self.constraint_set, self._without = constraint_set, without
         super().__init__(model, options)
         self._steps: Any = take_constrained_steps
         sums: Any = self._engine.counts
@@ -792,9 +794,14 @@ class ConstrainedAdaptiveStepper(AdaptiveStepper):
         return self
 
     def release(self, grip: Grip) -> Stepper:
-        """Remove a grip."""
+        """Remove a grip; see `Stepper`. Without any the stepper before takes over again."""
         self._restart()
         self.constraint_set.grips.remove(grip)
+        if self._without is not None and not self.constraint_set.grips:
+            if self._without._options != self._options:
+                self._without.tune(self._options)
+            self._without.take_over(self)
+            return self._without
         self.reset_grips()
         return self
 
@@ -867,12 +874,6 @@ class ConstrainedAdaptiveStepper(AdaptiveStepper):
         constraint.state[:, GAP : GAP + 3] = arrays["gap"]
         constraint.state[self.constraint_set.table.compound[:, 0], COORDINATES:ROWS] = arrays["compounds"]
         self.constraint_set.own.tau[:] = arrays["own_tau"]
-
-    def take_over(self, other: AdaptiveStepper) -> None:
-        """Go on from the state of another stepper of the same model."""
-        self.q[:], self._qd[:] = other.q, other.qd
-        self.set_state_arrays(other.state_arrays())
-        self._engine.carried.clock[:] = 0.0
 
     def row_forces(self, exerted: np.ndarray, forces: Forces) -> RowForces:
         """Return the forces of the rows in the last step; of those inside one cluster none."""
