@@ -58,6 +58,8 @@ _LIMITS = 1e4
 class DisplacementsStepper(MaximalState, Stepper):
     """Takes the steps of `Displacements`."""
 
+    prescribes_poses = True
+
     def __init__(self, model: Model, options: Displacements, ignored: frozenset[str]) -> None:
         if "bodies" in ignored:
             model = rigid_model(model)
@@ -369,7 +371,7 @@ class DisplacementsStepper(MaximalState, Stepper):
         self._motion.momentum[6 * link : 6 * link + 6] = 0.0
         self._read = False
 
-    def drive(self, name: str, axis: int, rate: float | None, time: float) -> None:
+    def drive(self, name: str, axis: int, rate: float | None, time: float) -> Stepper:
         """Prescribe the rate of a joint coordinate from its value now; None frees it."""
         self._refresh()
         index = self._model.joint_names.index(name)
@@ -384,6 +386,7 @@ class DisplacementsStepper(MaximalState, Stepper):
             value = float(self._s.q[table.drive[row, 0]])
             self._driven.append((c, value - rate * time, rate))
         self._build()
+        return self
 
     # State beside q and qd
 
@@ -393,12 +396,33 @@ class DisplacementsStepper(MaximalState, Stepper):
         own["damping"] = self._w.damping[:1].copy()
         own["open"] = self._w.open[: self._net.rows[1]].copy()
         own["carried"] = self._motion.last_multipliers.copy()
+        if self._driven:
+            own["list_driven"] = np.array(self._driven, float)
         return {**super().state_arrays(), **own, "kept": self._w.krylov.recycled.reshape(RECYCLED, -1).copy()}
 
     def _kept_joints(self) -> np.ndarray:
         """Return the solutions kept by the solver, of joints and limits: those of trackers come and go with grips."""
         krylov = self._w.krylov
         return krylov.recycled.reshape(RECYCLED, -1)[:, : self._net.rows[1]]
+
+    def take_rows(self, arrays: dict[str, np.ndarray], time: float) -> Stepper:
+        """Have the driven coordinates of a snapshot; see `Stepper`."""
+        rows = arrays.get("list_driven", np.zeros((0, 3)))
+        reads = np.flatnonzero(self.whole.table.role == DRIVE)
+        known = np.searchsorted(self.whole.system.row_start, reads, side="right") - 1
+        if rows.ndim != 2 or rows.shape[1] != 3 or not np.isfinite(rows).all() or not np.isin(rows[:, 0], known).all():
+            raise StateError(f'the driven coordinates do not fit model "{self._model.name}"')
+        driven = [(int(c), float(value), float(rate)) for c, value, rate in rows]
+        if driven != self._driven:
+            self._refresh()
+            self._driven = driven
+            self._build()
+        return self
+
+    @property
+    def timed(self) -> bool:
+        """Whether coordinates are driven; see `Stepper`."""
+        return bool(self._driven)
 
     def set_state_arrays(self, arrays: dict[str, np.ndarray]) -> None:
         """Set what `state_arrays` returned."""
