@@ -94,7 +94,7 @@ class RuntimeRows(MaximalState):
         self._change([*self._attached, joint])
         return self
 
-    def _found(self, name: str) -> RuntimeJoint:
+    def _attached_named(self, name: str) -> RuntimeJoint:
         """Return the joint made while running with this name."""
         for one in self._attached:
             if one.joint.name == name:
@@ -103,12 +103,12 @@ class RuntimeRows(MaximalState):
 
     def index_attached(self, name: str) -> int:
         """Return the number of a joint made while running; see `Stepper`."""
-        return self._attached.index(self._found(name))
+        return self._attached.index(self._attached_named(name))
 
     def detach(self, name: str) -> Any:
         """Remove a joint made while running."""
         self._take_edits()
-        gone = self._found(name)
+        gone = self._attached_named(name)
         self._change([one for one in self._attached if one is not gone])
         return self
 
@@ -171,7 +171,7 @@ class RuntimeRows(MaximalState):
 
     # Angles
 
-    def _terms(self, count: int) -> list[slice]:
+    def _terms_of_joints(self, count: int) -> list[slice]:
         """Return the terms of each of `count` joints made while running."""
         starts = self.whole.table.term_start[
             self.whole.system.row_start[self._base.equality_count : self._base.equality_count + count + 1]
@@ -180,14 +180,14 @@ class RuntimeRows(MaximalState):
 
     def _with_angles(self) -> dict[str, RuntimeJoint]:
         """Return the joints made while running by name, with the angles they have now."""
-        parts = self._terms(len(self._attached))
+        parts = self._terms_of_joints(len(self._attached))
         return {
             one.joint.name: replace(one, near=tuple(map(float, self._e.near[part])))
             for one, part in zip(self._attached, parts, strict=True)
         }
 
     def _put_angles(self, attached: list[RuntimeJoint]) -> None:
-        parts = self._terms(len(attached) + len(self._driven))
+        parts = self._terms_of_joints(len(attached) + len(self._driven))
         for one, part in zip(attached, parts, strict=False):
             self._e.near[part] = one.near if len(one.near) == part.stop - part.start else 0.0
         for one, part in zip(self._driven, parts[len(attached) :], strict=True):

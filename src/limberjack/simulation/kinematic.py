@@ -135,12 +135,16 @@ class KinematicBodies:
         for k in np.flatnonzero(self.arriving):
             self._start(int(k), time)
 
+    def place(self, sim: Simulation) -> None:
+        """Prescribe the poses after the next step, in methods that do so without rows."""
+        for k in range(self._own, len(self)):
+            external_forces.move(sim, self._bodies[k], *self._pose(k, sim.time + sim.dt))
+
     def apply(self, sim: Simulation) -> None:
-        """Write the motions to the rows of the bodies; prescribe the poses after the next step where there are none."""
+        """Write the motions to the rows of the bodies."""
         stepper, model = sim._stepper, sim.model
-        if stepper.prescribes_poses:
-            for k in range(self._own, len(self)):
-                external_forces.move(sim, self._bodies[k], *self._pose(k, sim.time + sim.dt))
+        if not self._bodies:
+            return
         for table in stepper.constraint_tables():
             for k, joint in enumerate(self._indices(model, stepper)):
                 for row in np.flatnonzero(table.joint == joint)[:1]:

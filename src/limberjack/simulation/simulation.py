@@ -382,6 +382,8 @@ class Simulation:
             self._compiled = True
         kinematic = self._kinematic
         timed = bool(len(kinematic)) or self._stepper.timed
+        if timed:
+            self._aim()
         if watch.touched:
             watch.note_forces(self.forces)
         if watch.pending and (clock.steps >= watch.next or (left >= watch.period and watch.on)):
@@ -391,16 +393,16 @@ class Simulation:
             if timed:
                 # one step a call: the time at which a call begins is rounded, and the clock decides how long calls are
                 count = 1
-                self._aim()
+                if self._stepper.prescribes_poses:
+                    kinematic.place(self)
             begin = wall.perf_counter() if n > 1 else 0.0
             status = self._advance(count)
             if status:
                 raise self._failed(status)
             left -= count
             if timed:
-                if kinematic.arriving.any():
-                    kinematic.stop_arrived(clock.time)
-                    self._aim()
+                kinematic.stop_arrived(clock.time)
+                self._aim()
                 timed = bool(len(kinematic)) or self._stepper.timed
             if n > 1:  # a single step teaches nothing, and loops of single steps are the most frequent
                 spent = wall.perf_counter() - begin
@@ -415,9 +417,8 @@ class Simulation:
                     raise error
 
     def _aim(self) -> None:
-        """Set the targets of what moves in time for the next step."""
-        if len(self._kinematic):
-            self._kinematic.apply(self)
+        """Set the targets of rows that move in time for the next step."""
+        self._kinematic.apply(self)
         self._stepper.aim_rows(self._clock.time, self._clock.dt)
 
     def _step_alone(self) -> bool:

@@ -79,7 +79,7 @@ class AttachedState(RuntimeRows, Stepper):
 
     def detach(self, name: str) -> Stepper:
         """Remove a joint made while running; the rule that made it waits until its points have been apart."""
-        rule, point, other = self._found(name).made_by
+        rule, point, other = self._attached_named(name).made_by
         if rule >= 0:
             self._spent[rule].add((point, other))
         return super().detach(name)
