@@ -93,11 +93,11 @@ def new_runtime_joint(
     return replace(joint, axis=(1.0, 0.0, 0.0), axis2=(0.0, 1.0, 0.0)) if kind == "universal" else joint
 
 
-def leading_joint(body: str) -> Joint:
-    """Return the constraint that leads a body, which has no motion yet."""
+def leading_joint(body: str, data: Iterable[float] = (0.0,) * NUMBERS) -> Joint:
+    """Return the constraint that leads a body, with the numbers of its motion."""
     return RegisteredConstraint(
         kinematic_name(body), register_kinematic(), WORLD, body, ORIGIN, IDENTITY, ORIGIN, IDENTITY,
-        data=(0.0,) * NUMBERS,
+        data=tuple(map(float, data)),
     )  # fmt: skip
 
 

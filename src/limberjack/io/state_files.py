@@ -183,6 +183,7 @@ def _checked(state: dict[str, np.ndarray], sim: Simulation, time: float) -> dict
     """
     restore_rows(sim, state, time)
     sim._kinematic.restore(sim.model, state)
+    sim._kinematic.apply(sim)
     own = sim.snapshot().arrays
     for name, array in state.items():
         if name not in own or array.dtype != own[name].dtype:

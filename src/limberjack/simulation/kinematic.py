@@ -78,7 +78,7 @@ class KinematicBodies:
         row[0, PLACE:TURN], row[0, TURN:VELOCITY], row[0, SINCE] = sim.positions[b], sim.rotations[b], sim.time
         stepper = sim._stepper
         if not stepper.prescribes_poses:
-            sim._stepper = stepper.attach(RuntimeJoint(leading_joint(body), since=sim.time, collide=True))
+            sim._stepper = stepper.attach(RuntimeJoint(leading_joint(body, row[0]), since=sim.time, collide=True))
         self._bodies.append(body)
         self.data, self.arriving = np.concatenate([self.data, row]), np.append(self.arriving, 0.0)
 

@@ -374,16 +374,16 @@ class Simulation:
         if (type(n) is not int and not isinstance(n, (int, np.integer))) or n < 0:
             raise StateError(f"n must be a whole number >= 0, got {n!r}")
         left = int(n)
+        kinematic = self._kinematic
+        timed = bool(len(kinematic)) or self._stepper.timed
+        if timed:
+            self._aim()
         if not self._compiled:
             # Compiling takes long and may be interrupted; the steps themselves are counted and taken together.
             self._stepper.advance(0, clock.dt, self.forces, clock.time)
             if self._stepper.joint_error() is None and "loops" not in self.ignored:
                 require_closed_loops(self)
             self._compiled = True
-        kinematic = self._kinematic
-        timed = bool(len(kinematic)) or self._stepper.timed
-        if timed:
-            self._aim()
         if watch.touched:
             watch.note_forces(self.forces)
         if watch.pending and (clock.steps >= watch.next or (left >= watch.period and watch.on)):

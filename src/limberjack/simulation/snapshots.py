@@ -75,6 +75,7 @@ def restore(sim: Simulation, snapshot: Snapshot) -> None:
     sim._control.restore(sim, arrays.get("control"), arrays.get("control.applied", forces.tau))
     forces.wrenches = Wrenches(*(arrays[f"wrenches.{k}"].copy() for k in Wrenches._fields))
     sim._kinematic.restore(sim.model, arrays)
+    sim._kinematic.apply(sim)
     stepper.set_state_arrays(own | {"clock": np.array(sim.time)})
 
 
