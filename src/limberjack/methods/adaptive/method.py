@@ -761,9 +761,15 @@ class AdaptiveStepper(WithoutRows):
         from limberjack.methods.adaptive.rows import ConstrainedAdaptiveStepper  # which derives from this class
 
         constraint_set = ConstraintSet(self._model, self._ignored, implicit=self._options.integrator == "implicit")
-        stepper = ConstrainedAdaptiveStepper(self._model, self._options, constraint_set)
+        stepper = ConstrainedAdaptiveStepper(self._model, self._options, constraint_set, without=self)
         stepper.take_over(self)
         return stepper
+
+    def take_over(self, other: AdaptiveStepper) -> None:
+        """Go on from the state of another stepper of the same model."""
+        self.q[:], self._qd[:] = other.q, other.qd
+        self.set_state_arrays(other.state_arrays())
+        self._engine.carried.clock[:] = 0.0
 
     def tune(self, options: Adaptive) -> None:
         """Take other options while running; the next step begins with an update.

@@ -37,7 +37,7 @@ from limberjack.methods.adaptive.step import (
     return_to_kept,
 )
 from limberjack.methods.row_verbs import WithRows
-from limberjack.methods.stepper import Forces
+from limberjack.methods.stepper import Forces, Stepper
 from limberjack.model.arrays import (
     BALL_DRIVE,
     COORDINATE,
@@ -411,8 +411,10 @@ class ConstrainedAdaptiveStepper(WithRows, AdaptiveStepper):
     # Rows enter the accelerations by their last forces: as predictions these hold for a step and not for longer.
     _periods_ahead = 0
 
-    def __init__(self, model: Model, options: Adaptive, constraint_set: ConstraintSet) -> None:
-        self.constraint_set = constraint_set
+    def __init__(
+        self, model: Model, options: Adaptive, constraint_set: ConstraintSet, without: AdaptiveStepper | None = None
+    ) -> None:
+        self.constraint_set, self._without = constraint_set, without
         super().__init__(model, options)
         self._steps: Any = take_constrained_steps
         sums: Any = self._engine.counts
@@ -831,6 +833,15 @@ class ConstrainedAdaptiveStepper(WithRows, AdaptiveStepper):
         self._prepare_rows()
         self._set_groups(self._time)
 
+    def _settled(self) -> Stepper:
+        """Return the stepper without rows that was there before, once the last is gone."""
+        if self._without is None or self.constraint_set.changes:
+            return self
+        if self._without._options != self._options:
+            self._without.tune(self._options)
+        self._without.take_over(self)
+        return self._without
+
     def _targets_changed(self) -> None:
         """Place the rows again, and let go of joints that were active because a gap was being closed."""
         self._set_groups(self._aimed)
@@ -895,12 +906,6 @@ class ConstrainedAdaptiveStepper(WithRows, AdaptiveStepper):
         constraint.state[:, GAP : GAP + 3] = arrays["gap"]
         constraint.state[self.constraint_set.table.compound[:, 0], COORDINATES:ROWS] = arrays["compounds"]
         self.constraint_set.own.tau[:] = arrays["own_tau"]
-
-    def take_over(self, other: AdaptiveStepper) -> None:
-        """Go on from the state of another stepper of the same model."""
-        self.q[:], self._qd[:] = other.q, other.qd
-        self.set_state_arrays(other.state_arrays())
-        self._engine.carried.clock[:] = 0.0
 
     def row_forces(self, exerted: np.ndarray, forces: Forces) -> RowForces:
         """Return the forces of the rows in the last step; of those inside one cluster none."""
