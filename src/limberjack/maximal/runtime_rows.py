@@ -133,7 +133,8 @@ class RuntimeRows(MaximalState):
         known = self._with_angles()
         attached = [known.get(one.joint.name, one) for one in attached]
         whole = with_runtime_joints(self._model, self._base, attached)
-        whole = with_driven_rows(self._model, whole, self._driven) if self._driven else whole
+        driven = self._driven_rows()
+        whole = with_driven_rows(self._model, whole, driven) if driven else whole
         self._without_grips = whole
         whole = with_grips(self._model, whole, self._row_grips) if self._row_grips else whole
         self._rebuild(self._base, whole, **self._solver())
@@ -150,6 +151,10 @@ class RuntimeRows(MaximalState):
         set_targets(self._base, self.whole, attached, self._time, 0.0)
         self.rows_changed()
         self._read = False
+
+    def _driven_rows(self) -> list[Driven]:
+        """Return the driven coordinates that have rows of their own: all."""
+        return self._driven
 
     def _solver(self) -> dict[str, Any]:
         """Return the options of `MaximalState` with which rows are set up again."""
@@ -187,10 +192,11 @@ class RuntimeRows(MaximalState):
         }
 
     def _put_angles(self, attached: list[RuntimeJoint]) -> None:
-        parts = self._terms_of_joints(len(attached) + len(self._driven))
+        driven = self._driven_rows()
+        parts = self._terms_of_joints(len(attached) + len(driven))
         for one, part in zip(attached, parts, strict=False):
             self._e.near[part] = one.near if len(one.near) == part.stop - part.start else 0.0
-        for one, part in zip(self._driven, parts[len(attached) :], strict=True):
+        for one, part in zip(driven, parts[len(attached) :], strict=True):
             self._e.near[part] = one.start + one.rate * self._time
 
     # Snapshots
