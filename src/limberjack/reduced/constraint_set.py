@@ -292,14 +292,13 @@ class ConstraintSet:
         """Return the rows of joint k made while running."""
         return np.flatnonzero(self.table.joint == self._first_attached() + k)
 
-    def driven_rows(self) -> np.ndarray:
-        """Return the rows of driven coordinates."""
-        driven = np.isin(self.table.joint, [one.joint for one in self.driven]) & (self.table.role == EQUALITY)
-        return np.flatnonzero(driven & (self.table.joint < self._first_attached()))
-
-    def is_prescribed(self, one: RuntimeJoint, time: float) -> bool:
-        """Return whether a joint made while running leads a body, or has a gap that is being closed at a time."""
-        return one.joint.kind == KINEMATIC or is_closing(one, time, 0.0)
+    def prescribed_rows(self) -> np.ndarray:
+        """Return the rows of driven coordinates, of led bodies and of gaps that are being closed."""
+        out = np.isin(self.table.joint, [one.joint for one in self.driven]) & (self.table.role == EQUALITY)
+        for k, one in enumerate(self.attached):
+            rows = self.attached_rows(k)
+            out[rows] = one.joint.kind == KINEMATIC or self.table.target[rows, 1].any()
+        return np.flatnonzero(out)
 
     def attached_named(self, name: str) -> RuntimeJoint:
         """Return the joint made while running with this name."""

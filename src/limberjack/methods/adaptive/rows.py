@@ -382,8 +382,8 @@ def loop_groups(links: Links, table: Table) -> list[np.ndarray]:
     return [one for one in groups if len(one) > 1]
 
 
-def prescribed_links(links: Links, constraint_set: ConstraintSet, time: float) -> list[np.ndarray]:
-    """Return the links of joints that must be active at a time because rows prescribe their motion, row by row.
+def prescribed_links(links: Links, constraint_set: ConstraintSet) -> list[np.ndarray]:
+    """Return the links of joints that must be active because rows prescribe their motion, row by row.
 
     Driven coordinates are, and joints of which a gap is being closed, or that a led body moves, unless the body is on
     a free base: the tree can move with it as it is.
@@ -391,8 +391,7 @@ def prescribed_links(links: Links, constraint_set: ConstraintSet, time: float) -
     table, rows, parent = constraint_set.table, constraint_set, links.parent
     moving = (links.dof > 0) & (links.kind != FREE)
     owner, out = np.repeat(np.arange(len(parent)), links.dof), dict[bytes, np.ndarray]()
-    wanted = [rows.attached_rows(k) for k, one in enumerate(rows.attached) if rows.is_prescribed(one, time)]
-    for r in np.concatenate([rows.driven_rows(), *wanted]):
+    for r in rows.prescribed_rows():
         path = {int(owner[v]) for v in table.indices[r, :2] if v >= 0}
         for pair in table.row_pair[r][table.row_pair[r] >= 0]:
             a, b = (int(i) for i in table.pair_link[pair])
@@ -431,15 +430,15 @@ class ConstrainedAdaptiveStepper(WithRows, AdaptiveStepper):
         """Return the links of joints that loops, gears and velocity constraints connect, group by group."""
         return loop_groups(self._model.arrays.links, self.constraint_set.table)
 
-    def _set_groups(self, time: float) -> None:
+    def _set_groups(self) -> None:
         """Take the groups of joints that are active together, or always, as the rows are now; an update comes next."""
         groups, node_of = self._loops(), self.assembly.node_of
-        always = prescribed_links(self._model.arrays.links, self.constraint_set, time)
-        every = [*groups, *always]
+        always = prescribed_links(self._model.arrays.links, self.constraint_set)
+        every = [*always, *groups]  # in this order: a group that shares a joint with one that is active is completed
         regions = self._engine.regions._replace(
             loop_start=np.cumsum([0, *(len(group) for group in every)]).astype(np.int64),
             loop_nodes=node_of[np.concatenate([np.zeros(0, np.int64), *every])].astype(np.int64),
-            loop_always=np.repeat(np.array([0, 1], np.uint8), (len(groups), len(always))),
+            loop_always=np.repeat(np.array([1, 0], np.uint8), (len(always), len(groups))),
         )
         self._engine = self._engine._replace(regions=regions)
         counts = regions.counts
@@ -831,7 +830,7 @@ class ConstrainedAdaptiveStepper(WithRows, AdaptiveStepper):
         change()
         self.constraint_set.build()
         self._prepare_rows()
-        self._set_groups(self._time)
+        self._set_groups()
 
     def _settled(self) -> Stepper:
         """Return the stepper without rows that was there before, once the last is gone."""
@@ -844,7 +843,7 @@ class ConstrainedAdaptiveStepper(WithRows, AdaptiveStepper):
 
     def _targets_changed(self) -> None:
         """Place the rows again, and let go of joints that were active because a gap was being closed."""
-        self._set_groups(self._aimed)
+        self._set_groups()
         self._table = None
 
     def move_grip(self, grip: Grip) -> None:

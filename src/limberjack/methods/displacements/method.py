@@ -144,7 +144,12 @@ class DisplacementsStepper(RuntimeRows, Stepper):
             drives = Drives(*(np.concatenate(pair) for pair in both))
         before_open = self._w.open.copy() if hasattr(self, "_w") else None
         self._net: Net = new_net(
-            self._model, self.whole, driven=driven, drives=drives, trackers=len(self._grips), contacts=self._contact_room
+            self._model,
+            self.whole,
+            driven=driven,
+            drives=drives,
+            trackers=len(self._grips),
+            contacts=self._contact_room,
         )
         # rows that hold velocities see what a step has moved: both look at the poses it started from
         self._w: Work = new_work(self._net, len(self._e.near))._replace(start=self._motion.before)
