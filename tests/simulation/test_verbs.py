@@ -224,7 +224,8 @@ def test_what_is_prescribed_is_simulated():
     """In adaptive joints that are driven, or lead to a led body, are active beyond any budget, until they are freed."""
     sim = lj.Simulation(arm(gravity=(0.0, 0.0, 0.0)), lj.Adaptive(budget=1), dt=DT)
     sim.step(48)
-    assert len(sim.active_joints) <= 1
+    arms = {f"j{k}" for k in range(7)}
+    assert len(arms & set(sim.active_joints)) <= 1
     sim.drive("j2", 0.3)
     sim.step()
     assert "j2" in sim.active_joints
@@ -233,11 +234,11 @@ def test_what_is_prescribed_is_simulated():
     with pytest.warns(lj.BudgetWarning):
         sim.move("l6", velocity=(0.0, 0.0, -0.1))
         sim.step(48)
-    assert set(sim.active_joints) == {f"j{k}" for k in range(7)}
+    assert arms <= set(sim.active_joints)
     assert sim.body("l6").position[2] == pytest.approx(start[2] - 0.01, abs=1e-9)
     sim.move("l6", None)
     sim.step(200)
-    assert len(sim.active_joints) <= 1
+    assert len(arms & set(sim.active_joints)) <= 1
 
 
 def test_a_led_figure_goes_along_as_it_is():
@@ -252,7 +253,7 @@ def test_a_led_figure_goes_along_as_it_is():
     sim.move("c11", velocity=(0.0, 0.0, 0.2))
     sim.step(240)
     assert sim.body("c11").position - start == pytest.approx([0.0, 0.0, 0.1], abs=1e-9)
-    assert len(sim.active_joints) <= 2
+    assert len(set(sim.active_joints) - {"c0"}) <= 2
 
 
 def test_a_joint_across_clusters_is_a_group():

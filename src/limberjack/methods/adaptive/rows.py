@@ -565,10 +565,14 @@ class ConstrainedAdaptiveStepper(WithRows, AdaptiveStepper):
             for group in self._loops()
             if region.active_region[nodes[group]].all()
         ]
-        largest, active = max(loops, key=len, default=[""]), int(region.counts[rg.JOINTS])
+        active = int(region.counts[rg.JOINTS])
+        text = f"{active} joints are active, {self._over_budget()} more than the budget: "
+        if not loops:
+            return text + "they are led, driven or drawn together, and their motion cannot be left out"
+        largest = max(loops, key=len)
         return (
-            f"{active} joints are active, {self._over_budget()} more than the budget: those of a loop move together or "
-            f'not at all, and {len(largest)} joints, "{largest[0]}" among them, are one group'
+            f"{text}those of a loop move together or not at all, and {len(largest)} joints, "
+            f'"{largest[0]}" among them, are one group'
         )
 
     def _add_wrenches(self, own: int, wrenches: Wrenches) -> None:
