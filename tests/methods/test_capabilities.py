@@ -71,6 +71,7 @@ def swing(method):
     for name, above in (("a", "world"), ("b", "a")):
         builder.add_body(name, mass=1.0, com=(0.5, 0, 0), inertia=(0.1, 0.1, 0.1))
         builder.add_joint_hinge(f"hinge {name}", above, name, axis=(0, 1, 0), position=(float(name == "b"), 0, 0))
+        builder.add_point(f"tip {name}", name, (1.0, 0.0, 0.0))
     return lj.Simulation(builder.build(), method, dt=1e-3)
 
 
