@@ -125,8 +125,8 @@ soft limits (`limit_stiffness`, [Joints](joints.md#limits-hard-and-soft)), wrenc
 
 ## Verbs of a simulation
 
-What `sim.grab`, `sim.move`, `sim.drive`, `sim.attach` (with `detach` and rules), `sim.apply_impulse` and `sim.tune` do,
-and in which methods:
+What `sim.grab`, `sim.move`, `sim.drive`, `sim.attach` (with `detach`), `sim.add_rule`, `sim.apply_impulse` and `sim.tune`
+do, and in which methods:
 
 {_table(["verb", "what it does", *methods], verbs)}
 The others refuse:
@@ -138,8 +138,8 @@ model = b.build()
 -->
 
 ```python
-lj.Simulation(model, "full").move("hand", (0, 0, 1))
-{_refusal(lambda: require_verb(full, "move"))}
+lj.Simulation(model, "divide_and_conquer").move("hand", (0, 0, 1))
+{_refusal(lambda: require_verb(method_of("divide_and_conquer"), "move"))}
 ```
 
 An option of a method may narrow this further: its error says so. [A method of your own](methods/own.md) declares both

@@ -71,6 +71,7 @@ def swing(method):
     for name, above in (("a", "world"), ("b", "a")):
         builder.add_body(name, mass=1.0, com=(0.5, 0, 0), inertia=(0.1, 0.1, 0.1))
         builder.add_joint_hinge(f"hinge {name}", above, name, axis=(0, 1, 0), position=(float(name == "b"), 0, 0))
+        builder.add_point(f"tip {name}", name, (1.0, 0.0, 0.0))
     return lj.Simulation(builder.build(), method, dt=1e-3)
 
 
@@ -116,6 +117,17 @@ def attach(sim):
     sim.step()
 
 
+def rules(sim):
+    """A rule joins two points that are near each other."""
+    rule = lj.Proximity(points=("tip a",), others=("tip b",), distance=5.0, every=1)
+    sim.add_rule(rule)
+    assert sim.rules == (rule,)
+    sim.step(2)
+    assert len(sim.attached) == 1
+    sim.remove_rule(rule)
+    assert sim.attached == ()
+
+
 def impulse(sim):
     """A force of 30 N for 0.1 s at once: velocities change now, positions do not."""
     before = sim.q
@@ -126,7 +138,10 @@ def impulse(sim):
 
 def tune(sim):
     """Options change while running."""
-    options = {"adaptive": {"budget": 1}, "displacements": {"iterations": 3}}.get(sim.method.name, {})
+    options = {
+        "adaptive": {"budget": 1}, "displacements": {"iterations": 3}, "full": {"integrator": "projected"},
+        "multipliers": {"tolerance": 1e-12},
+    }.get(sim.method.name, {})  # fmt: skip
     sim.step()
     sim.tune(**options)
     sim.step()
@@ -144,7 +159,7 @@ def reactions(sim):
 @pytest.mark.parametrize("method", METHODS)
 def test_the_verbs_are_what_happens(method, verb):
     """A verb marked as possible acts; another raises UnsupportedByMethod that names it and the methods that can."""
-    sim, act = swing(method), {"grab": grab, "move": move, "drive": drive, "attach": attach}
+    sim, act = swing(method), {"grab": grab, "move": move, "drive": drive, "attach": attach, "rules": rules}
     act |= {"impulse": impulse, "tune": tune, "reactions": reactions}
     if lj.capabilities()[method][verb]:
         act[verb](sim)
@@ -174,7 +189,8 @@ def test_a_stepper_refuses_what_it_does_not_implement():
         "move": [lambda _: still.move(0, None, None)],
         "drive": [lambda _: still.drive("j", 0, None, 0.0)],
         "tune": [still.tune],
-        "attach": [still.detach, still.add_rule, still.remove_rule, still.body_pose],
+        "attach": [still.attach, still.detach, still.index_attached],
+        "rules": [still.add_rule, still.remove_rule],
     }
     assert set(calls) == set(VERBS)
     for verb, each in calls.items():

@@ -24,7 +24,7 @@ from limberjack.methods import METHODS, method_of
 from limberjack.methods.adaptive.options import View
 from limberjack.model.model import Model
 from limberjack.simulation.simulation import Simulation, Snapshot
-from limberjack.simulation.snapshots import restore_grips
+from limberjack.simulation.snapshots import restore_rows
 
 __all__ = ["FORMAT", "LAYOUT", "VERSION", "read", "write"]
 
@@ -144,7 +144,8 @@ def read(path: str | Path) -> Simulation:
         method = type(method_of(str(header["method"])))(**options)
         sim = Simulation(model, method, dt=clock["dt"], ignore=[str(word) for word in header["ignore"]])
         state = {name.removeprefix("state."): array for name, array in arrays.items() if name.startswith("state.")}
-        sim.restore(_snapshot(clock, _checked(state, sim)))
+        time = clock["base_time"] + (clock["steps"] - clock["base_steps"]) * clock["dt"]
+        sim.restore(_snapshot(clock, _checked(state, sim, time)))
         compiled = str(header["compiled"])
     except (LimberjackError, ArithmeticError, LookupError, TypeError, ValueError, AttributeError) as error:
         text = str(error) if isinstance(error, LimberjackError) else f"{type(error).__name__}: {error}"
@@ -175,12 +176,14 @@ def _snapshot(clock: dict[str, Any], state: dict[str, np.ndarray]) -> Snapshot:
     return Snapshot(steps, base_steps, base_time, clock["dt"], state)
 
 
-def _checked(state: dict[str, np.ndarray], sim: Simulation) -> dict[str, np.ndarray]:
+def _checked(state: dict[str, np.ndarray], sim: Simulation, time: float) -> dict[str, np.ndarray]:
     """Return the arrays of a snapshot after checks that protect the kernels.
 
     `restore` compares the names and shapes. Here: types, indices in range, and a valid state.
     """
-    restore_grips(sim, state)
+    restore_rows(sim, state, time)
+    sim._kinematic.restore(sim.model, state)
+    sim._kinematic.apply(sim)
     own = sim.snapshot().arrays
     for name, array in state.items():
         if name not in own or array.dtype != own[name].dtype:

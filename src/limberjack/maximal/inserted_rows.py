@@ -7,13 +7,12 @@ are written at each step (`contacts.py`).
 
 from __future__ import annotations
 
-import json
-from dataclasses import dataclass, replace
-from typing import Any
+from dataclasses import replace
 
 import numpy as np
 
 from limberjack.constraints.rows import SLIDE
+from limberjack.constraints.runtime import Driven, RuntimeJoint, is_closing, row_targets
 from limberjack.constraints.system import new_system
 from limberjack.constraints.table import (
     INEQUALITY,
@@ -25,27 +24,20 @@ from limberjack.constraints.table import (
     joint_rows,
     new_table,
 )
-from limberjack.errors import StateError
 from limberjack.maximal.rows import Maximal
 from limberjack.model.model import Model
-from limberjack.model.proximity import KINDS_ATTACHED
-from limberjack.model.spec import Joint
 from limberjack.reduced.constraint_set import Grip
 
 __all__ = [
-    "Driven",
-    "RuntimeJoint",
     "grip_rows",
     "inserted",
     "inserted_at",
     "inserted_terms",
-    "read_runtime_joints",
     "set_targets",
     "with_driven_rows",
     "with_runtime_joints",
     "with_grips",
     "with_contact_slots",
-    "write_runtime_joints",
 ]
 
 
@@ -103,6 +95,11 @@ def inserted_at(
     }
     for name in ("target", "indices", "share", "role", "speed", "soft", "drive", "joint"):
         changed[name] = _into(getattr(table, name), at, getattr(more, name))
+    if len(more.compound):
+        first = np.array([shift, len(table.factor_kind), 0])
+        changed["compound"] = np.concatenate([table.compound, more.compound + first])
+        changed["factor_kind"] = np.concatenate([table.factor_kind, more.factor_kind])
+        changed["factor_data"] = np.concatenate([table.factor_data, more.factor_data])
     old = base.system
     sizes = np.diff(old.row_start).tolist()
     incidences = [
@@ -175,29 +172,6 @@ def with_contact_slots(model: Model, base: Maximal, at: int, static: int, moving
     return inserted_at(base, at, pairs, groups, ["contact"] * len(groups), links)
 
 
-@dataclass(frozen=True)
-class RuntimeJoint:
-    """A joint made while running.
-
-    Attributes:
-        joint: as in a model.
-        gap: error of each of its rows at the time `since`; closed at a constant rate within `over` seconds.
-        since: [s].
-        over: [s].
-        collide: whether its two bodies collide.
-        made_by: the rule that made it, -1 for none, and its two points there.
-        near: angles of its terms, unwrapped.
-    """
-
-    joint: Joint
-    gap: tuple[float, ...] = ()
-    since: float = 0.0
-    over: float = 0.0
-    collide: bool = False
-    made_by: tuple[int, int, int] = (-1, -1, -1)
-    near: tuple[float, ...] = ()
-
-
 def with_runtime_joints(model: Model, base: Maximal, joints: list[RuntimeJoint]) -> Maximal:
     """Return a model in maximal coordinates with rows for joints made while running after its own."""
     pairs, groups = Pairs(model), []
@@ -210,23 +184,6 @@ def with_runtime_joints(model: Model, base: Maximal, joints: list[RuntimeJoint])
         rows = joint_rows(one.joint)
         groups.append([Row(index, [(pair, t) for t in terms], target=(value, 0.0)) for terms, value in rows])
     return inserted(base, pairs, groups, [one.joint.name for one in joints])
-
-
-@dataclass(frozen=True)
-class Driven:
-    """A coordinate of a joint that changes at a given rate.
-
-    Attributes:
-        joint: index of the joint.
-        axis: of the joint, among its scalar coordinates.
-        start: value at the time 0 [rad or m].
-        rate: [rad/s or m/s].
-    """
-
-    joint: int
-    axis: int
-    start: float
-    rate: float
 
 
 def with_driven_rows(model: Model, base: Maximal, driven: list[Driven]) -> Maximal:
@@ -247,67 +204,9 @@ def set_targets(base: Maximal, whole: Maximal, joints: list[RuntimeJoint], time:
     """Set the targets of gaps that are being closed; return the time at which the next one is closed, or inf."""
     at, first_end = base.equality_count, np.inf
     for k, one in enumerate(joints):
-        first, target = int(whole.system.row_start[at + k]), whole.table.target
-        end, rows = one.since + one.over, joint_rows(one.joint)
-        closing = len(one.gap) > 0 and end - time > 0.5 * dt
+        closing = is_closing(one, time, dt)
         if closing:
-            first_end = min(first_end, end)
-        for i, (_, value) in enumerate(rows):
-            rate = -one.gap[i] / one.over if closing else 0.0
-            target[first + i] = (value - rate * end, rate)
+            first_end = min(first_end, one.since + one.over)
+        first, last = (int(whole.system.row_start[at + k + end]) for end in (0, 1))
+        whole.table.target[first:last] = row_targets(one, closing)
     return first_end
-
-
-def write_runtime_joints(joints: list[RuntimeJoint], more: dict[str, Any]) -> np.ndarray:
-    """Return runtime joints and `more` as bytes that keep every bit."""
-    out = []
-    for one in joints:
-        j = one.joint
-        out.append({
-            "name": j.name, "kind": j.kind, "bodies": [j.parent, j.child],
-            "collide": one.collide, "made_by": one.made_by,
-            "numbers": [
-                _hex((*j.position, *j.rotation, *j.position_in_child, *j.rotation_in_child, j.pitch, j.length)),
-                _hex(one.gap), _hex((one.since, one.over)), _hex(one.near),
-            ],
-        })  # fmt: skip
-    text = json.dumps({"joints": out, **more}) if out or any(more.values()) else ""
-    return np.frombuffer(text.encode(), np.uint8).copy()
-
-
-def _hex(values: Any) -> list[str]:
-    return [float(value).hex() for value in values]
-
-
-def read_runtime_joints(model: Model, data: np.ndarray) -> tuple[list[RuntimeJoint], dict[str, Any]]:
-    """Return the arguments of `write_runtime_joints`; raise where they do not fit the model."""
-    if not len(data):
-        return [], {}
-    try:
-        content = json.loads(np.ascontiguousarray(data).tobytes())
-        joints = [_runtime_joint(model, one) for one in content.pop("joints")]
-    except (ValueError, LookupError, TypeError, AttributeError) as error:
-        raise StateError(f"the joints made while running cannot be read: {error}") from None
-    return joints, content
-
-
-def _runtime_joint(model: Model, one: dict[str, Any]) -> RuntimeJoint:
-    frames, gap, times, near = ([float.fromhex(x) for x in part] for part in one["numbers"])
-    if one["kind"] not in KINDS_ATTACHED or len(frames) != 16 or len(times) != 2:
-        raise ValueError(f'"{one["name"]}" is no such joint')
-    if not np.isfinite([*frames, *gap, *times, *near]).all():
-        raise ValueError(f'"{one["name"]}" has a number that is not finite')
-    parent, child = (str(name) for name in one["bodies"])
-    for name in (parent, child):
-        if name != "world":
-            model.body_index(name)
-    joint = Joint(
-        str(one["name"]), one["kind"], parent, child, tuple(frames[:3]), tuple(frames[3:7]), tuple(frames[7:10]),
-        tuple(frames[10:14]), pitch=frames[14], length=frames[15],
-    )  # fmt: skip
-    if joint.kind == "universal":
-        joint = replace(joint, axis=(1.0, 0.0, 0.0), axis2=(0.0, 1.0, 0.0))
-    if len(gap) not in (0, len(joint_rows(joint))):
-        raise ValueError(f'"{joint.name}" has {len(gap)} gaps')
-    rule, point, other = map(int, one["made_by"])
-    return RuntimeJoint(joint, tuple(gap), times[0], times[1], bool(one["collide"]), (rule, point, other), tuple(near))

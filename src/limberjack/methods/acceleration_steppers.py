@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from abc import abstractmethod
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from types import SimpleNamespace
@@ -15,7 +15,9 @@ from limberjack._jit import entry
 from limberjack.collision.detect import Contact
 from limberjack.constraints.row_forces import RowForces, no_row_forces
 from limberjack.constraints.rows import ANGLE, COORDINATES, ROWS
+from limberjack.constraints.runtime import apart_bodies
 from limberjack.errors import LimberjackError, StateError, Status
+from limberjack.methods.row_verbs import WithoutRows, WithRows
 from limberjack.methods.stepper import Forces, Stepper
 from limberjack.model.arrays import LINK, SPAN, Springs, blocks_of, figure_blocks, span_of
 from limberjack.model.model import Model
@@ -164,7 +166,16 @@ def constrained_stepper(model: Model, ignored: frozenset[str] = frozenset()) -> 
     return (ContactStepper if has_contacts else ConstrainedStepper)(model, "euler", 1, constraint_set, ignored=ignored)
 
 
-class FullStepper(ImpulseStepper):
+def tuned_substeps(code: int, options: Any) -> int:
+    """Return the substeps of other options of the same integrator, by its number."""
+    if options.integrator != INTEGRATORS[code]:
+        raise StateError(
+            f'method "full" cannot change integrator "{INTEGRATORS[code]}" into "{options.integrator}" while running'
+        )
+    return options.substeps or (2 if code in (RK4, MOMENTUM) else 1)
+
+
+class FullStepper(WithoutRows, ImpulseStepper):
     """The running side of `Full`."""
 
     def __init__(
@@ -175,14 +186,11 @@ class FullStepper(ImpulseStepper):
         self._buffers = new_buffers(model.nq, model.nv)
         self._groups = groups_of(model, threads, momentum=self._code == MOMENTUM)
         self._call: Any = take_steps
-        self._integrator, self._ignored = integrator, ignored
-        self._constrained: ConstrainedStepper | None = None  # takes over while a grip acts
+        self._integrator, self._ignored, self._threads = integrator, ignored, threads
         self._pool = ThreadPoolExecutor(len(self._groups) - 1) if len(self._groups) > 1 else None
 
     def advance(self, n: int, dt: float, forces: Forces, time: float = 0.0) -> tuple[int, int]:
         """Take up to n steps; see `Stepper`."""
-        if self._constrained is not None:
-            return self._constrained.advance(n, dt, forces, time)
         if self._pool is None and len(self._groups[0].blocks) == 1:
             return self._advance_group(self._groups[0], n, dt, forces)
         start = (self.q.copy(), self.qd.copy(), self.state_arrays())
@@ -208,52 +216,26 @@ class FullStepper(ImpulseStepper):
             self._call = entry(take_steps)
         return taken
 
-    def grab(self, grip: Grip) -> Stepper:
-        """Add a grip; see `Stepper`."""
-        if self._constrained is None:
-            if self._code == MOMENTUM:
-                raise StateError('integrator "momentum" knows no grips; use "rk4"')
-            constraint_set = ConstraintSet(self._model, self._ignored, implicit=self._integrator == "implicit")
-            self._constrained = ConstrainedStepper(
-                self._model, self._integrator, self._substeps, constraint_set, (self.q, self.qd), self._ignored
-            )
-        self._constrained.grab(grip)
-        return self
+    def _with_rows(self) -> ConstrainedStepper:
+        """Return a stepper with rows, on the same state."""
+        if self._code == MOMENTUM:
+            raise StateError('integrator "momentum" knows no grips, attached joints or prescribed motion; use "rk4"')
+        constraint_set = ConstraintSet(self._model, self._ignored, implicit=self._integrator == "implicit")
+        state = self.q, self.qd
+        return ConstrainedStepper(
+            self._model, self._integrator, self._substeps, constraint_set, state, self._ignored, without=self
+        )
 
-    def release(self, grip: Grip) -> Stepper:
-        """Remove a grip; without any the steps are those of the tree alone again."""
-        constrained = self._gripping()
-        constrained.release(grip)
-        if not constrained.constraint_set.grips:
-            self._constrained = None
-            self.invalidate()
-        return self
-
-    def reset_grips(self) -> None:
-        """Set up the rows of all grips again."""
-        self._gripping().reset_grips()
-
-    def move_grip(self, grip: Grip) -> None:
-        """Take the target of a grip, which has changed."""
-        self._gripping().move_grip(grip)
+    def take_over(self, other: ConstrainedStepper) -> None:
+        """Go on from the state of the stepper that had rows: the same arrays."""
+        self._substeps = other._substeps
         self.invalidate()
 
-    def grip_force(self, grip: Grip) -> np.ndarray:
-        """Return the force (3,) of a grip in the last step, world axes [N]."""
-        return self._gripping().grip_force(grip)
-
-    def held_grips(self) -> Sequence[Grip]:
-        """Return the grips."""
-        return () if self._constrained is None else self._constrained.held_grips()
-
-    def _gripping(self) -> ConstrainedStepper:
-        if self._constrained is None:
-            raise StateError("there are no grips")
-        return self._constrained
-
-    def explain(self, status: int, where: str) -> tuple[type[LimberjackError], str, str] | None:
-        """Return (error, joint, message) of a failure the rows of grips caused, else None."""
-        return None if self._constrained is None else self._constrained.explain(status, where)
+    def tune(self, options: Any) -> None:
+        """Continue with other substeps; see `Stepper`."""
+        if options.threads != self._threads:
+            raise StateError(f'method "full" cannot change threads while running; they are {self._threads}')
+        self._substeps = tuned_substeps(self._code, options)
 
     def invalidate(self) -> None:
         """Read the momentum to keep off the state at the next step."""
@@ -261,13 +243,11 @@ class FullStepper(ImpulseStepper):
             group.aims.fresh[:] = 1
 
     def state_arrays(self) -> dict[str, np.ndarray]:
-        """Return the momentum the free trees should have, and the state of the rows while a grip acts."""
+        """Return the momentum the free trees should have."""
         aims = [group.aims for group in self._groups]
-        rows = {} if self._constrained is None else self._constrained.state_arrays()
         return {
             "aims": np.concatenate([a.target for a in aims]),
             "fresh": np.concatenate([a.fresh for a in aims]),
-            **rows,
         }
 
     def set_state_arrays(self, arrays: dict[str, np.ndarray]) -> None:
@@ -277,8 +257,6 @@ class FullStepper(ImpulseStepper):
             here = slice(start, start + len(group.aims.target))
             group.aims.target[:], group.aims.fresh[:] = arrays["aims"][here], arrays["fresh"][here]
             start = here.stop
-        if self._constrained is not None:
-            self._constrained.set_state_arrays(arrays)
 
     def stats(self) -> dict[str, Any]:
         """Return the links visited, evaluations of the forces per step, substeps and threads."""
@@ -292,10 +270,8 @@ class FullStepper(ImpulseStepper):
         }
 
 
-class RowStepper(ImpulseStepper):
+class RowStepper(WithRows, ImpulseStepper):
     """A stepper of trees with constraint rows: of loops, limits, gears, velocity constraints and grips."""
-
-    constraint_set: ConstraintSet
 
     def constraint_tables(self) -> tuple[Any, ...]:
         """Return the table of the rows."""
@@ -304,14 +280,6 @@ class RowStepper(ImpulseStepper):
     def row_forces(self, exerted: np.ndarray, forces: Forces) -> RowForces:
         """Return the forces of the rows in the last step."""
         return row_forces_of(self.constraint_set)
-
-    def held_grips(self) -> Sequence[Grip]:
-        """Return the grips."""
-        return self.constraint_set.grips
-
-    def grip_wrench(self, grip: Grip) -> np.ndarray | None:
-        """Return None: grips are rows."""
-        return None
 
     @abstractmethod
     def _build(self) -> None:
@@ -323,30 +291,29 @@ class RowStepper(ImpulseStepper):
         self._build()
         return found
 
-    def grab(self, grip: Grip) -> Stepper:
-        """Add a grip; see `Stepper`."""
-        self.constraint_set.grips.append(grip)
-        self._rebuild(self.constraint_set.build)
-        return self
+    def _set_up(self, change: Callable[[], Any]) -> None:
+        """Change the list of rows and set up what depends on it."""
 
-    def release(self, grip: Grip) -> Stepper:
-        """Remove a grip; see `Stepper`."""
-        self.constraint_set.grips.remove(grip)
-        self._rebuild(self.constraint_set.build)
-        return self
+        def anew() -> None:
+            change()
+            self.constraint_set.build()
 
-    def reset_grips(self) -> None:
-        """Set up the rows of all grips again."""
-        self._rebuild(self.constraint_set.build)
+        self._rebuild(anew)
+        self.invalidate()
+
+    def _settled(self) -> Stepper:
+        """Return the stepper without rows that was there before, once the last is gone."""
+        if self._without is None or self.constraint_set.changes:
+            return self
+        self._without.take_over(self)
+        return self._without
+
+    _without: Any = None  # the stepper that goes on without rows
 
     def move_grip(self, grip: Grip) -> None:
         """Take the target of a grip, which has changed."""
         self.constraint_set.move_grip(grip)
         self.invalidate()
-
-    def grip_force(self, grip: Grip) -> np.ndarray:
-        """Return the force (3,) of a grip in the last step, world axes [N]."""
-        return self.constraint_set.grip_force(grip)
 
     def loop_forces(self, name: str) -> np.ndarray:
         """Return the forces applied to a loop joint, to be written."""
@@ -365,7 +332,7 @@ class RowStepper(ImpulseStepper):
             "near": self.constraint_set.turns(),
             "own_tau": self.constraint_set.own.tau.copy(),
             "compounds": constraint.state[pairs, COORDINATES:ROWS],
-        }
+        } | self.constraint_set.runtime_arrays()
 
     def _set_row_arrays(self, arrays: dict[str, np.ndarray]) -> None:
         """Set what `_row_arrays` returned."""
@@ -389,6 +356,10 @@ class ContactRowStepper(RowStepper):
     """A stepper of trees with contacts or dry friction in joints beside their rows; before the class of its steps."""
 
     _contact_set: ContactSet
+
+    def _apart(self) -> None:
+        """Let the bodies of joints made while running not collide."""
+        self._contact_set.keep_apart(apart_bodies(self.constraint_set.attached))
 
     def _build(self) -> None:
         links, drives = self._model.arrays.links, self._model.arrays.drives
@@ -421,8 +392,9 @@ class ConstrainedStepper(RowStepper):
         constraint_set: ConstraintSet,
         state: tuple[np.ndarray, np.ndarray] | None = None,
         ignored: frozenset[str] = frozenset(),
+        without: FullStepper | None = None,
     ) -> None:
-        self._ignored = ignored
+        self._ignored, self._without = ignored, without
         self._model, self._code, self._substeps = model, INTEGRATORS.index(integrator), substeps
         self.q, self.qd = state or (model.q0.copy(), model.qd0.copy())
         self.constraint_set = constraint_set
@@ -435,6 +407,10 @@ class ConstrainedStepper(RowStepper):
         self._work = new_work(a.links, blocks)
         self._pull = new_spring_work(a.links, a.springs)
         self._span = blocks[0].copy() if len(blocks) else np.zeros(SPAN, np.int64)
+
+    def tune(self, options: Any) -> None:
+        """Continue with other substeps; see `Stepper`."""
+        self._substeps = tuned_substeps(self._code, options)
 
     def advance(self, n: int, dt: float, forces: Forces, time: float = 0.0) -> tuple[int, int]:
         """Take up to n steps; see `Stepper`."""

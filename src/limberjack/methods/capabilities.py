@@ -37,6 +37,7 @@ VERBS = {
     "move": "prescribe the pose of a body",
     "drive": "prescribe the rate of a joint coordinate",
     "attach": "make and remove joints while running",
+    "rules": "attach and detach joints by rules of proximity",
     "impulse": "apply an impulse to a body",
     "tune": "change options of the method while running",
     "reactions": "read the forces of joints, limits and constraints",

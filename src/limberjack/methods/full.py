@@ -35,7 +35,7 @@ class Full(Method):
     supports: ClassVar[frozenset[str]] = frozenset(
         {"armature", "springs", "motors", "loops", "limits", "gears", "velocity", "contacts", "friction"}
     )
-    verbs: ClassVar[frozenset[str]] = frozenset({"grab", "impulse", "reactions"})
+    verbs: ClassVar[frozenset[str]] = frozenset({"grab", "move", "drive", "attach", "impulse", "tune", "reactions"})
 
     integrator: str = "variational"
     substeps: int | None = None

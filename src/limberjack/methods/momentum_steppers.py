@@ -15,14 +15,15 @@ import numpy as np
 
 from limberjack._bound import Bound
 from limberjack._jit import entry
-from limberjack.errors import Status
+from limberjack.errors import StateError, Status
 from limberjack.methods.acceleration_steppers import (
     ContactRowStepper,
     ImpulseStepper,
     RowStepper,
     groups_of,
 )
-from limberjack.methods.stepper import Forces, Stepper
+from limberjack.methods.row_verbs import WithoutRows
+from limberjack.methods.stepper import Forces
 from limberjack.model.arrays import SPAN
 from limberjack.model.model import Model
 from limberjack.reduced.bound_steps import (
@@ -38,7 +39,7 @@ from limberjack.reduced.bound_steps import (
     tree_steps,
     tree_velocities,
 )
-from limberjack.reduced.constraint_set import ConstraintSet, Grip
+from limberjack.reduced.constraint_set import ConstraintSet
 from limberjack.reduced.contact_set import ContactSet
 from limberjack.reduced.forces import Wrenches, new_spring_work, no_wrenches
 from limberjack.reduced.reaction_terms import lag_of
@@ -103,7 +104,7 @@ class CarriedStepper(ImpulseStepper):
 
     def __init__(self, model: Model, integrator: str, ignored: frozenset[str]) -> None:
         self._model, self._ignored, self._integrator = model, ignored, integrator
-        self._iterations = 0 if integrator == "projected" else ITERATIONS
+        self._iterations, self._threads = 0 if integrator == "projected" else ITERATIONS, 1
         self.q, self._qd = model.q0.copy(), model.qd0.copy()
         self._spring_rates = spring_rates(model)
         self._carried: Carried = new_carried(model.arrays.links, 0)
@@ -217,6 +218,17 @@ class CarriedStepper(ImpulseStepper):
         self.q[:] = start[0]
         self._set_own(start[1])
 
+    def tune(self, options: Any) -> None:
+        """Continue with the other of the two integrators; see `Stepper`."""
+        if options.integrator not in INTEGRATORS:
+            raise StateError(
+                f'method "full" cannot change integrator "{self._integrator}" into "{options.integrator}" while '
+                f"running; it can into {' or '.join(INTEGRATORS)}"
+            )
+        if options.threads != self._threads:
+            raise StateError(f'method "full" cannot change threads while running; they are {self._threads}')
+        self._integrator, self._iterations = options.integrator, 0 if options.integrator == "projected" else ITERATIONS
+
     def carried_velocities(self) -> np.ndarray:
         """Return the velocities of the last half step; see `Stepper`."""
         return self._carried.history[0]
@@ -254,6 +266,7 @@ class CarriedStepper(ImpulseStepper):
 
     def take_over(self, other: CarriedStepper) -> None:
         """Go on from the state of another stepper of the same model, from its velocities."""
+        self._integrator, self._iterations = other._integrator, other._iterations
         self.q[:], self._qd[:] = other.q, other.qd
         self._carried.clock[:] = 0.0
         self._known[0][:], self._known[1][:] = self.q, self._qd
@@ -266,12 +279,12 @@ class CarriedStepper(ImpulseStepper):
         return {"nodes": nodes} | dict(zip(words, map(int, self._counts), strict=True))
 
 
-class VariationalStepper(CarriedStepper):
+class VariationalStepper(WithoutRows, CarriedStepper):
     """Steps trees without rows, on several threads."""
 
     def __init__(self, model: Model, integrator: str, threads: int, ignored: frozenset[str] = frozenset()) -> None:
         super().__init__(model, integrator, ignored)
-        links = model.arrays.links
+        self._threads, links = threads, model.arrays.links
         groups = groups_of(model, threads)
         clocks = np.cumsum([0, *(len(group.blocks) for group in groups)])
         self._carried = new_carried(links, int(clocks[-1]))
@@ -323,12 +336,12 @@ class VariationalStepper(CarriedStepper):
         self._counter[0] += taken
         return taken, status
 
-    def grab(self, grip: Grip) -> Stepper:
-        """Add a grip; see `Stepper`: a stepper with rows takes over until it is released."""
+    def _with_rows(self) -> VariationalRowStepper:
+        """Return a stepper with rows, in the same state, until the last is gone."""
         constraint_set = ConstraintSet(self._model, self._ignored, implicit=True)
         stepper = VariationalRowStepper(self._model, self._integrator, constraint_set, self._ignored, without=self)
         stepper.take_over(self)
-        return stepper.grab(grip)
+        return stepper
 
     def stats(self) -> dict[str, Any]:
         """Return what `CarriedStepper` does, and the threads."""
@@ -343,7 +356,7 @@ class VariationalRowStepper(RowStepper, CarriedStepper):
         integrator: "variational" or "projected".
         constraint_set: its rows.
         ignored: features left out.
-        without: the stepper that goes on when the last grip is released.
+        without: the stepper that goes on when the last row that comes and goes is gone.
     """
 
     def __init__(
@@ -356,6 +369,7 @@ class VariationalRowStepper(RowStepper, CarriedStepper):
     ) -> None:
         super().__init__(model, integrator, ignored)
         self.constraint_set, self._without = constraint_set, without
+        self._threads = 1 if without is None else without._threads
         self._velocity_arguments: tuple[Bound, Bound]
         self._derived: Any = row_velocities
         self._call: Any = row_steps
@@ -438,14 +452,6 @@ class VariationalRowStepper(RowStepper, CarriedStepper):
         self._qd[:], self._current[0] = qd, 1
         self._known[0][:], self._known[1][:] = self.q, qd
         return found
-
-    def release(self, grip: Grip) -> Stepper:
-        """Remove a grip; see `Stepper`. Without any the stepper before takes over again."""
-        if self._without is None or len(self.constraint_set.grips) > 1:
-            return super().release(grip)
-        self.constraint_set.grips.remove(grip)
-        self._without.take_over(self)
-        return self._without
 
 
 class VariationalContactStepper(ContactRowStepper, VariationalRowStepper):

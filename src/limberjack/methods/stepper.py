@@ -19,10 +19,10 @@ from limberjack.methods.capabilities import capabilities, refusal
 if TYPE_CHECKING:
     from limberjack.collision.detect import Contact
     from limberjack.constraints.row_forces import RowForces
+    from limberjack.constraints.runtime import RuntimeJoint
     from limberjack.model.arrays import Drives
     from limberjack.model.model import Model
     from limberjack.model.proximity import Proximity
-    from limberjack.model.spec import Joint
     from limberjack.reduced.constraint_set import Grip
     from limberjack.reduced.forces import Wrenches
 
@@ -78,11 +78,13 @@ class Stepper(ABC):
         q: (nq,) coordinates; the simulation writes into it between calls and then calls `invalidate`.
         qd: (nv,) velocities, likewise.
         in_one_call: whether it has `advance_in_one_call`.
+        prescribes_poses: whether it has `move`; where it has not, bodies are led by rows (`attach`).
     """
 
     q: np.ndarray
     qd: np.ndarray
     in_one_call: ClassVar[bool] = False
+    prescribes_poses: ClassVar[bool] = False
 
     # Stepping
 
@@ -248,8 +250,8 @@ class Stepper(ABC):
         """
         raise self._refusal("move")
 
-    def drive(self, name: str, axis: int, rate: float | None, time: float) -> None:
-        """Prescribe the rate of a joint coordinate from its value now; None frees it.
+    def drive(self, name: str, axis: int, rate: float | None, time: float) -> Stepper:
+        """Prescribe the rate of a joint coordinate from its value now, None frees it; return the stepper to go on with.
 
         Args:
             name: of the joint.
@@ -310,46 +312,46 @@ class Stepper(ABC):
         """The rules that attach and detach joints."""
         return ()
 
-    def body_pose(self, body: str) -> tuple[np.ndarray, np.ndarray]:
-        """Return rotation matrix and origin of a body's frame in the world, of "world" too."""
+    def body_pose(self, body: str) -> tuple[np.ndarray, np.ndarray] | None:
+        """Return rotation matrix and origin of a body's frame in the world; None = those of the tree at q."""
+        return None
+
+    def attach(self, joint: RuntimeJoint) -> Stepper:
+        """Add a joint; return the stepper to go on with, this one or one with rows in the same state."""
         raise self._refusal("attach")
 
-    def new_joint(
-        self, name: str, kind: str, bodies: tuple[str, str], points: tuple[Any, Any], axis: Any, **own: float
-    ) -> Joint:
-        """Return a joint between points of two bodies, its axes those of the world at the poses of now.
+    def detach(self, name: str) -> Stepper:
+        """Remove a joint made while running; return the stepper to go on with."""
+        raise self._refusal("attach")
+
+    def index_attached(self, name: str) -> int:
+        """Return the number of a joint made while running, or of the constraint that leads a body."""
+        raise self._refusal("attach")
+
+    @property
+    def timed(self) -> bool:
+        """Whether rows have targets that move in time: then each call takes one step."""
+        return False
+
+    def aim_rows(self, time: float, dt: float) -> None:  # noqa: B027 - most methods have no such rows
+        """Set the targets of rows that move in time for a step from `time` on."""
+
+    def take_rows(self, arrays: dict[str, np.ndarray], time: float) -> Stepper:
+        """Have the joints made while running and the driven coordinates of a snapshot; return the stepper with them.
 
         Args:
-            name, kind: of the joint.
-            bodies: parent and child.
-            points: (3,) points in the frames of the two bodies [m].
-            axis: (3,) main axis in the world.
-            own: pitch or length.
+            arrays: of `state_arrays`.
+            time: of the snapshot [s].
         """
-        raise self._refusal("attach")
-
-    def attach(self, joint: Joint, time: float, over: float, *, collide: bool) -> None:
-        """Add a joint.
-
-        Args:
-            joint: of `new_joint`.
-            time: now [s].
-            over: time in which its gap is closed [s].
-            collide: whether its two bodies collide.
-        """
-        raise self._refusal("attach")
-
-    def detach(self, name: str) -> None:
-        """Remove a joint made while running."""
-        raise self._refusal("attach")
+        return self
 
     def add_rule(self, rule: Proximity) -> None:
         """Attach and detach joints by a rule from now on."""
-        raise self._refusal("attach")
+        raise self._refusal("rules")
 
     def remove_rule(self, rule: Proximity) -> None:
         """Drop a rule and detach the joints it made."""
-        raise self._refusal("attach")
+        raise self._refusal("rules")
 
     def _refusal(self, verb: str) -> UnsupportedByMethod:
         return refusal(type(self).__name__, verb)

@@ -14,8 +14,19 @@ from typing import Any
 import numpy as np
 
 from limberjack.constraints.rows import ANGLE, COORDINATES, ROWS, SLIDE, TURN
+from limberjack.constraints.runtime import (
+    Driven,
+    RuntimeJoint,
+    is_closing,
+    read_driven,
+    read_runtime_joints,
+    row_targets,
+    write_driven,
+    write_runtime_joints,
+)
 from limberjack.constraints.table import (
     DRIVE,
+    EQUALITY,
     GRIP,
     INEQUALITY,
     Pairs,
@@ -27,14 +38,16 @@ from limberjack.constraints.table import (
     new_table,
     spring_rows,
 )
-from limberjack.errors import Diverged, LimberjackError, LoopNotClosed, StateError, Status
+from limberjack.errors import Diverged, LimberjackError, LoopNotClosed, StateError, Status, UnknownName
 from limberjack.model.arrays import LINK, SPAN, Links, span_of
-from limberjack.model.compile import drives_of
-from limberjack.model.joints import SPIN, coordinate_counts, motions_of
+from limberjack.model.compile import drives_of, joint_frames
+from limberjack.model.joints import SPIN, coordinate_counts, coordinates, motions_of
+from limberjack.model.kinematic import KINEMATIC
 from limberjack.model.model import Model
 from limberjack.model.spec import WORLD, Joint
 from limberjack.reduced.constrained_step import GAP_ALLOWED, LoopState, new_loop_state
 from limberjack.reduced.rows import ConstraintState, blocks_of_rows, grown, new_constraint_state
+from limberjack.spatial.frames import compose, invert
 
 __all__ = ["ConstraintSet", "Grip", "needs_rows", "tied_blocks"]
 
@@ -127,6 +140,8 @@ class ConstraintSet:
         self._sizes = (int(q[-1]), int(v[-1]))
         self.pushed: set[str] = set()  # loop joints the user applies forces to
         self.grips: list[Grip] = []
+        self.attached: list[RuntimeJoint] = []  # joints made while running
+        self.driven: list[Driven] = []
         self.rows: list[Row] = []
         self.build()
 
@@ -151,8 +166,9 @@ class ConstraintSet:
             rows += self._drive_rows(pairs)
         if self._implicit:
             rows += self._spring_rows(pairs)
+        rows += self._runtime_rows(pairs)
         for k, grip in enumerate(self.grips):
-            rows += grip.rows(pairs, self.model.joint_count + len(self.model.springs) + k)
+            rows += grip.rows(pairs, self._first_grip() + k)
         links = self.model.arrays.links
         link = np.array(pairs.link, np.int64).reshape(-1, 2)
         self.spans = tied_blocks(self.model, _ties(links, rows, link))
@@ -225,6 +241,101 @@ class ConstraintSet:
         """Return one row along each spring, which gives way over a step."""
         return [row for k in range(len(self.model.springs)) for row in spring_rows(self.model, pairs, k)]
 
+    # Rows that come and go
+
+    @property
+    def changes(self) -> bool:
+        """Whether there are rows that come and go: grips, joints made while running, driven coordinates."""
+        return bool(self.grips or self.attached or self.driven)
+
+    def _first_attached(self) -> int:
+        """Return the index of the first joint made while running; those of the model and its springs come before."""
+        return self.model.joint_count + len(self.model.springs)
+
+    def _first_grip(self) -> int:
+        return self._first_attached() + len(self.attached)
+
+    def _runtime_rows(self, pairs: Pairs) -> list[Row]:
+        """Return the rows of joints made while running and of driven coordinates."""
+        out: list[Row] = []
+        for k, one in enumerate(self.attached):
+            pair = pairs.joint(one.joint)
+            for terms, value in joint_rows(one.joint):
+                out.append(Row(self._first_attached() + k, [(pair, term) for term in terms], target=(value, 0.0)))
+        for one in self.driven:
+            name = self.model.joint_names[one.joint]
+            joint, info = self.model.joint_spec(name), self.model.joint(name)
+            row = Row(one.joint, target=(one.start, one.rate))
+            if info.is_loop:
+                row.terms.append((pairs.joint(joint), coordinate_terms(joint)[one.axis]))
+            else:
+                row.coordinates.append((info.v_start + one.axis, info.q_start + one.axis, 1.0))
+            out.append(row)
+        return out
+
+    def loop_coordinate(self, joint: Joint, axis: int, *poses: tuple[np.ndarray, np.ndarray]) -> float:
+        """Return a coordinate of a loop joint with its turns counted, its bodies at these poses (rotation, origin)."""
+        r_p, p_p, r_c, p_c = joint_frames(joint)
+        (turn, origin), (other_turn, other) = poses
+        ends = compose(turn, origin, r_p, p_p), compose(other_turn, other, r_c, p_c)
+        value = float(coordinates(joint, *compose(*invert(*ends[0]), *ends[1]))[axis])
+        if coordinate_terms(joint)[axis][0] != ANGLE:
+            return value
+        pairs = Pairs(self.model)
+        pair = pairs.joint(joint)
+        key = np.array(pairs.link[pair], np.int64).tobytes(), np.array(pairs.frame[pair], float).tobytes()
+        turns = dict(zip(self._angles(), self.turns(), strict=True))
+        near = turns.get((*key, coordinate_terms(joint)[axis][1]), value)
+        return value + 2.0 * np.pi * round((near - value) / (2.0 * np.pi))
+
+    def attached_rows(self, k: int) -> np.ndarray:
+        """Return the rows of joint k made while running."""
+        return np.flatnonzero(self.table.joint == self._first_attached() + k)
+
+    def prescribed_rows(self) -> np.ndarray:
+        """Return the rows of driven coordinates, of led bodies and of gaps that are being closed."""
+        out = np.isin(self.table.joint, [one.joint for one in self.driven]) & (self.table.role == EQUALITY)
+        for k, one in enumerate(self.attached):
+            rows = self.attached_rows(k)
+            out[rows] = one.joint.kind == KINEMATIC or self.table.target[rows, 1].any()
+        return np.flatnonzero(out)
+
+    def attached_named(self, name: str) -> RuntimeJoint:
+        """Return the joint made while running with this name."""
+        for one in self.attached:
+            if one.joint.name == name:
+                return one
+        names = [one.joint.name for one in self.attached if one.joint.kind != KINEMATIC]
+        raise UnknownName("attached joint", name, f'model "{self.model.name}"', names)
+
+    def is_timed(self, time: float) -> bool:
+        """Return whether rows have targets that move in time."""
+        return bool(self.driven) or any(is_closing(one, time, 0.0) for one in self.attached)
+
+    def aim_attached(self, time: float, dt: float) -> bool:
+        """Set the targets of joints whose gaps are closed in a step from `time` on; return whether any changed."""
+        changed, target = False, self.table.target
+        for k, one in enumerate(self.attached):
+            if len(one.gap):
+                rows, new = self.attached_rows(k), row_targets(one, is_closing(one, time, dt))
+                changed = changed or not np.array_equal(target[rows], new)
+                target[rows] = new
+        return changed
+
+    def runtime_arrays(self) -> dict[str, np.ndarray]:
+        """Return joints made while running and driven coordinates, for snapshots; nothing where there are none."""
+        out: dict[str, np.ndarray] = {}
+        if self.attached:
+            out["list_attached"] = write_runtime_joints(self.attached, {})
+        if self.driven:
+            out["list_driven"] = write_driven(self.driven)
+        return out
+
+    def runtime_from(self, arrays: dict[str, np.ndarray]) -> tuple[list[RuntimeJoint], list[Driven]]:
+        """Return the joints and driven coordinates of `runtime_arrays`."""
+        attached, _ = read_runtime_joints(self.model, arrays.get("list_attached", np.zeros(0, np.uint8)))
+        return attached, read_driven(self.model, arrays.get("list_driven", np.zeros((0, 4))))
+
     def move_grip(self, grip: Grip) -> None:
         """Take the position and rotation a grip now aims at."""
         self.aim(grip, self.table)
@@ -242,13 +353,13 @@ class ConstraintSet:
         """Return the pair of frames of a grip, the first in the world."""
         k = self.grips.index(grip)
         if k not in self._grip_pairs:
-            row = int(np.flatnonzero(self.table.joint == self.model.joint_count + len(self.model.springs) + k)[0])
+            row = int(np.flatnonzero(self.table.joint == self._first_grip() + k)[0])
             self._grip_pairs[k] = int(self.table.row_pair[row, 0])
         return self._grip_pairs[k]
 
     def grip_force(self, grip: Grip) -> np.ndarray:
         """Return the force (3,) a grip pulled with in the last step, world axes."""
-        index = self.model.joint_count + len(self.model.springs) + self.grips.index(grip)
+        index = self._first_grip() + self.grips.index(grip)
         rows = np.flatnonzero(self.table.joint == index)[:3]
         axes = self.table.pair_frame[self.table.row_pair[rows[0], 0], :9].reshape(3, 3)
         return axes @ self.constraint.multipliers[rows]
@@ -300,7 +411,8 @@ class ConstraintSet:
     def joint_of(self, row: int) -> str:
         """Return the name of the joint, spring or grip a row belongs to."""
         index = int(self.table.joint[row])
-        names = (*self.model.joint_names, *(spring.name for spring in self.model.springs))
+        names = [*self.model.joint_names, *(spring.name for spring in self.model.springs)]
+        names += [one.joint.name for one in self.attached]
         return names[index] if index < len(names) else "grip"
 
 

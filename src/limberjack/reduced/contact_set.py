@@ -13,6 +13,7 @@ import numpy as np
 from limberjack._jit import entry
 from limberjack.collision.bvh import Bvh
 from limberjack.collision.detect import Contact, grown, new_contacts, new_detector
+from limberjack.collision.filters import with_apart
 from limberjack.collision.shapes import Filters, Shapes, shape_names
 from limberjack.contact.warm_start import new_warm_start
 from limberjack.errors import Status
@@ -61,6 +62,7 @@ class ContactSet:
         self._owner = {shape.name: shape.body for shape in model.shapes}
         # little room, made larger when it is needed: a step looks at all of it
         self.detector = new_detector(model, None, apart)._replace(contacts=new_contacts(_ROOM))
+        self._model, self.filters = model, self.detector.filters
         self.warm_start = new_warm_start(_ROOM)
         dry = model.arrays.friction
         self.friction = np.zeros_like(dry) if "friction" in ignored else dry
@@ -93,6 +95,11 @@ class ContactSet:
         sized = {"seen": np.zeros(n, np.int64), "dense": np.zeros((3, nv)), "inverse": np.zeros(nv), "z": np.zeros(nv)}
         self._packed = self._packed._replace(**sized)
         self.state = new_contact_state(links, drives, friction, extent, self._packed, self._keeps_friction)
+
+    def keep_apart(self, bodies: list[tuple[str, str]]) -> None:
+        """Let pairs of bodies not collide, beside those that never do."""
+        filters = with_apart(self._model, self.filters, self.detector.shapes, bodies)
+        self.detector = self.detector._replace(filters=filters)
 
     def set_bvh(self, bvh: Bvh, filters: Filters) -> None:
         """Look for contacts in branches from now on, whose links are those of the trees; `lay` follows.

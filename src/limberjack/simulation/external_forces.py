@@ -105,7 +105,7 @@ def drive(sim: Simulation, joint: str, rate: float | None) -> None:
         rate = float(array_of(rate, (), "rate", sim.model))
     if axis < 0 and coordinate_counts(spec)[1] != 1:
         raise StateError(f'joint "{joint}" is a {spec.kind}: only one coordinate can be driven at a rate')
-    sim._stepper.drive(spec.name, max(axis, 0), rate, sim.time)
+    sim._stepper = sim._stepper.drive(spec.name, max(axis, 0), rate, sim.time)
     sim.touch()
 
 

@@ -14,12 +14,13 @@ rotors of the joint. Forces of constraints that are not joints of the tree are t
 from __future__ import annotations
 
 import hashlib
+from collections import defaultdict
 from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
 from limberjack.constraints.row_forces import RowForces
-from limberjack.constraints.table import INEQUALITY, SPRING
+from limberjack.constraints.table import EQUALITY, INEQUALITY, SPRING
 from limberjack.errors import StateError
 from limberjack.methods import require_verb
 from limberjack.model import joints as jt
@@ -56,6 +57,7 @@ class JointForces(NamedTuple):
     points: np.ndarray  # (joint_count, 3) its origin, in the middle of the step
     rows: RowForces
     limits: dict[str, np.ndarray]  # of joints with limits that act: force along each dof
+    attached: dict[int, np.ndarray]  # of joints made while running, by number: torque, force on the second body
 
 
 class _Motion(NamedTuple):
@@ -88,6 +90,7 @@ def joint_forces(sim: Simulation) -> JointForces:
     before, stepper = _motion(sim, 0.0), sim._stepper
     shown = sim.contacts()
     try:
+        stepper.aim_rows(sim.time, sim.dt)
         _, status = stepper.advance(1, sim.dt, sim.forces, sim.time)
         if status:
             raise sim._failure(int(status))
@@ -161,7 +164,8 @@ class _Balance:
         axes, points = self._joint_frames()
         out = np.zeros((model.joint_count, 6))
         limits: dict[str, np.ndarray] = {}
-        self._take_rows(rows, points, axes, out, limits)
+        attached: dict[int, np.ndarray] = defaultdict(lambda: np.zeros(6))
+        self._take_rows(rows, points, axes, out, limits, attached)
         for b in range(model.body_count - 1, -1, -1):
             torque, force = self._left[b, :3], self._left[b, 3:]
             torque = torque + np.cross(self._com[b] - points[b], force)
@@ -171,7 +175,7 @@ class _Balance:
                 self._left[parent, 3:] += force
             sign = -1.0 if model._reversed[b] else 1.0
             out[b] = np.concatenate([sign * torque, sign * force])
-        return JointForces(out, axes, points, rows, limits)
+        return JointForces(out, axes, points, rows, limits, attached)
 
     # What acts on the bodies
 
@@ -284,9 +288,13 @@ class _Balance:
         return axes, points
 
     def _take_rows(
-        self, rows: RowForces, points: np.ndarray, axes: np.ndarray, out: np.ndarray, limits: dict[str, np.ndarray]
-    ) -> None:
-        """Take the forces of loops, constraints, springs and grips off what joints exert; collect those of limits."""
+        self, rows: RowForces, points: np.ndarray, axes: np.ndarray, out: np.ndarray, limits: dict[str, np.ndarray],
+        attached: dict[int, np.ndarray],
+    ) -> None:  # fmt: skip
+        """Take the forces of loops, constraints, springs and grips off what joints exert; collect those of limits.
+
+        So are those of joints made while running, by the number of each.
+        """
         model, a = self._model, self._model.arrays
         first_loop, seen = model.joint_count - len(model.loop_names), set[int]()
         for r, (link_a, link_b), point, wrench in zip(rows.pair_row, rows.link, rows.point, rows.wrench, strict=True):
@@ -308,6 +316,8 @@ class _Balance:
                     names = (getattr(spec, "second_parent", WORLD), getattr(spec, "second_child", WORLD))
                 ends = [self._moved(end, body) for end, body in zip(ends, names, strict=True)]
                 out[j] += 0.0 if again else wrench
+            if role == EQUALITY and j >= model.joint_count:
+                attached[j - model.joint_count - len(model.springs)] += wrench
             torque, force, at = wrench[:3], wrench[3:], self._place(*ends[1])
             self._take(ends[1][0], at, force, torque)
             self._take(ends[0][0], at, -force, -torque)

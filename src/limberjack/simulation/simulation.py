@@ -106,7 +106,6 @@ class Simulation:
         "_kinematic",
         "_measures",
         "_start",
-        "_steps_itself",
         "_stepper",
         "_uninterrupted",
         "_watch",
@@ -148,8 +147,6 @@ class Simulation:
         self._uninterrupted = Uninterrupted()
         self._measures = Measures()
         self._kinematic = KinematicBodies(model)
-        # whether nothing has to be evaluated between steps
-        self._steps_itself = not self._control.coupled and not len(self._kinematic)
         self._watch = EnergyWatch(model, bool(energy_watch))
         self.recorded: Trajectory | None = None
         self._start: Snapshot | None = None
@@ -365,39 +362,48 @@ class Simulation:
     def step(self, n: int = 1) -> None:
         """Take n steps; Ctrl-C stops between steps and keeps the state."""
         clock, watch = self._clock, self._watch
-        alone = type(n) is int and n == 1 and self._steps_itself and self._stepper.in_one_call
-        if alone and clock.steps + 1 < watch.next and not watch.touched and self._step_alone():
+        alone = type(n) is int and n == 1 and self._stepper.in_one_call and not self._kinematic
+        if (
+            alone
+            and not self._control.coupled
+            and clock.steps + 1 < watch.next
+            and not watch.touched
+            and self._step_alone()
+        ):
             return
         if (type(n) is not int and not isinstance(n, (int, np.integer))) or n < 0:
             raise StateError(f"n must be a whole number >= 0, got {n!r}")
         left = int(n)
+        kinematic = self._kinematic
+        timed = bool(len(kinematic)) or self._stepper.timed
+        if timed:
+            self._aim()
         if not self._compiled:
             # Compiling takes long and may be interrupted; the steps themselves are counted and taken together.
             self._stepper.advance(0, clock.dt, self.forces, clock.time)
             if self._stepper.joint_error() is None and "loops" not in self.ignored:
                 require_closed_loops(self)
             self._compiled = True
-        kinematic = self._kinematic
-        if len(kinematic):
-            kinematic.apply(self._stepper)
         if watch.touched:
             watch.note_forces(self.forces)
         if watch.pending and (clock.steps >= watch.next or (left >= watch.period and watch.on)):
             watch.start(self, clock.steps)
         while left > 0:
             count = left if left < clock.per_call else clock.per_call
-            arriving = False
-            if len(kinematic):
+            if timed:
                 # one step a call: the time at which a call begins is rounded, and the clock decides how long calls are
-                count, arriving = 1, bool(kinematic.arriving.any())
+                count = 1
+                if self._stepper.prescribes_poses:
+                    kinematic.place(self)
             begin = wall.perf_counter() if n > 1 else 0.0
             status = self._advance(count)
             if status:
                 raise self._failed(status)
             left -= count
-            if arriving:
+            if timed:
                 kinematic.stop_arrived(clock.time)
-                kinematic.apply(self._stepper)
+                self._aim()
+                timed = bool(len(kinematic)) or self._stepper.timed
             if n > 1:  # a single step teaches nothing, and loops of single steps are the most frequent
                 spent = wall.perf_counter() - begin
                 # Aim at _CALL_SECONDS per call; after a short one grow at most twofold.
@@ -409,6 +415,11 @@ class Simulation:
                 error = watch.diverged(self)
                 if error is not None:
                     raise error
+
+    def _aim(self) -> None:
+        """Set the targets of rows that move in time for the next step."""
+        self._kinematic.apply(self)
+        self._stepper.aim_rows(self._clock.time, self._clock.dt)
 
     def _step_alone(self) -> bool:
         """Take a single step by one compiled call, the most frequent way to step; return False where there is none."""
@@ -560,39 +571,35 @@ class Simulation:
     ) -> None:
         """Prescribe the motion of a body, whatever forces act on it.
 
-        A body that was added with `kinematic=True` goes on at the velocities given, in every method that takes
-        constraints; or it is at the pose given after the next step, moves there at the velocity of that way, which
-        contacts see, and stays. Any other body has the pose given until it is moved again, None frees it, in methods
-        with the verb "move".
+        It goes on at the velocities given; or it is at the pose given after the next step, moves there at the velocity
+        of that way, which joints and contacts see, and stays. None frees it, unless it was added with `kinematic=True`.
 
         Args:
             body: name of the body.
             position: (3,) of the body's frame in the world, or None.
             rotation: (w, x, y, z) or a matrix; None keeps the one it has.
-            velocity: (3,) of the body's frame, world axes [m/s]; of a kinematic body.
-            angular_velocity: (3,) world axes [rad/s], likewise; it turns about the origin of its frame.
+            velocity: (3,) of the body's frame, world axes [m/s].
+            angular_velocity: (3,) world axes [rad/s]; it turns about the origin of its frame.
         """
         self.model.body_index(body)
-        at_speed = velocity is not None or angular_velocity is not None
+        kinematic, at_speed = self._kinematic, velocity is not None or angular_velocity is not None
         if at_speed and (position is not None or rotation is not None):
             raise StateError(f'body "{body}" is moved to a pose or at a velocity, not both')
-        if body in self._kinematic:
-            if at_speed:
-                still = (0.0, 0.0, 0.0)
-                self._kinematic.move_at(
-                    self,
-                    body,
-                    still if velocity is None else velocity,
-                    still if angular_velocity is None else angular_velocity,
-                )
-            else:
-                self._kinematic.move_to(self, body, position, rotation)
-            return
+        if body not in kinematic:
+            require_verb(self.method, "move")
         if at_speed:
-            raise StateError(f'body "{body}" cannot be moved at a velocity; add it with add_body(..., kinematic=True)')
-        require_verb(self.method, "move")
-        self._watch.move(self, body, position, rotation)
-        external_forces.move(self, body, position, rotation)
+            still = (0.0, 0.0, 0.0)
+            linear, angular = (still if each is None else each for each in (velocity, angular_velocity))
+            kinematic.move_at(self, body, linear, angular)
+        elif position is None:
+            if rotation is not None:
+                raise StateError(f'body "{body}": a rotation needs a position')
+            kinematic.free(self, body)
+        elif self._stepper.prescribes_poses and body not in kinematic:
+            self._watch.move(self, body, position, rotation)
+            external_forces.move(self, body, position, rotation)
+        else:
+            kinematic.move_to(self, body, position, rotation)
 
     def drive(self, joint: str, rate: float | None) -> None:
         """Prescribe the rate of a joint's coordinate, or of a compound axis, from its value now; None frees it.

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from limberjack.errors import StateError
+from limberjack.errors import LimberjackError, StateError
 from limberjack.model.arrays import drive_arrays, drives_from
 from limberjack.reduced.constraint_set import Grip
 from limberjack.reduced.forces import Wrenches
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from limberjack.model.model import Model
     from limberjack.simulation.simulation import Simulation
 
-__all__ = ["Snapshot", "displace", "restore", "restore_grips", "snapshot_of", "state_hash"]
+__all__ = ["Snapshot", "displace", "restore", "restore_rows", "snapshot_of", "state_hash"]
 
 
 @dataclass(frozen=True)
@@ -46,8 +46,7 @@ def snapshot_of(sim: Simulation) -> Snapshot:
     arrays |= {f"wrenches.{k}": v.copy() for k, v in forces.wrenches._asdict().items()}
     arrays |= {f"method.{k}": v for k, v in stepper.state_arrays().items()}
     arrays |= _grip_arrays(stepper.held_grips())
-    if len(sim._kinematic):
-        arrays |= {"kinematic": sim._kinematic.data.copy(), "arriving": sim._kinematic.arriving.copy()}
+    arrays |= sim._kinematic.arrays(sim.model)
     return Snapshot(clock.steps, clock.base_steps, clock.base_time, clock.dt, arrays)
 
 
@@ -56,13 +55,18 @@ def restore(sim: Simulation, snapshot: Snapshot) -> None:
     if not isinstance(snapshot, Snapshot):
         raise StateError(f"restore() takes what snapshot() returned, got {snapshot!r}")
     arrays, before = snapshot.arrays, list(sim._stepper.held_grips())
-    restore_grips(sim, arrays)
+    rows = sim._stepper.state_arrays(), sim.time
+    own = {k[7:]: v for k, v in arrays.items() if k.startswith("method.")}
+    clock = sim._clock
+    time = snapshot.base_time + (snapshot.steps - snapshot.base_steps) * snapshot.dt
     try:
+        restore_rows(sim, arrays, time)
         _require_fitting(sim, arrays)
-    except StateError:
+    except LimberjackError:
+        sim._stepper = sim._stepper.take_rows(*rows)
         _hold(sim, before)
         raise
-    stepper, forces, clock = sim._stepper, sim.forces, sim._clock
+    stepper, forces = sim._stepper, sim.forces
     clock.steps, clock.base_steps = snapshot.steps, snapshot.base_steps
     clock.base_time, clock.dt = snapshot.base_time, snapshot.dt
     stepper.q[:], stepper.qd[:], forces.tau[:] = arrays["q"], arrays["qd"], arrays["tau"]
@@ -70,9 +74,8 @@ def restore(sim: Simulation, snapshot: Snapshot) -> None:
         array[:] = saved  # in place: compiled calls know the arrays
     sim._control.restore(sim, arrays.get("control"), arrays.get("control.applied", forces.tau))
     forces.wrenches = Wrenches(*(arrays[f"wrenches.{k}"].copy() for k in Wrenches._fields))
-    if len(sim._kinematic):
-        sim._kinematic.data[:], sim._kinematic.arriving[:] = arrays["kinematic"], arrays["arriving"]
-    own = {k[7:]: v for k, v in arrays.items() if k.startswith("method.")}
+    sim._kinematic.restore(sim.model, arrays)
+    sim._kinematic.apply(sim)
     stepper.set_state_arrays(own | {"clock": np.array(sim.time)})
 
 
@@ -80,7 +83,7 @@ def _require_fitting(sim: Simulation, arrays: dict[str, np.ndarray]) -> None:
     """Refuse a snapshot of another model or method."""
     for name, array in snapshot_of(sim).arrays.items():
         # lists are as long as what they list, and may be left out where that is nothing
-        listed = "wrenches" in name or name.startswith("method.list_")
+        listed = "wrenches" in name or name.startswith(("list_", "method.list_"))
         same = listed or (name in arrays and arrays[name].shape == array.shape)
         if not same:
             raise StateError(
@@ -104,6 +107,13 @@ def _grip_arrays(grips: Sequence[Grip]) -> dict[str, np.ndarray]:
         row[_ROTATION] = (np.eye(3) if grip.rotation is None else grip.rotation).ravel()
         row[_PULL] = grip.stiffness, grip.damping, grip.most, grip.lever
     return {"grips.body": np.array([(grip.link, grip.body) for grip in grips], np.int64), "grips.data": numbers}
+
+
+def restore_rows(sim: Simulation, arrays: dict[str, np.ndarray], time: float) -> None:
+    """Let `sim` have the joints made while running, the driven coordinates and the grips of a snapshot at `time`."""
+    own = {k[7:]: v for k, v in arrays.items() if k.startswith("method.list_")}
+    sim._stepper = sim._stepper.take_rows(own, time)
+    restore_grips(sim, arrays)
 
 
 def restore_grips(sim: Simulation, arrays: dict[str, np.ndarray]) -> None:

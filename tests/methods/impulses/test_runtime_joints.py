@@ -216,7 +216,7 @@ def test_errors_name_the_choices():
     """Whatever cannot be attached is refused by name."""
     model = rods(2).build()
     with pytest.raises(lj.UnsupportedByMethod, match="impulses"):
-        lj.Simulation(model, "full").attach("rod0", "rod1")
+        lj.Simulation(model, "divide_and_conquer").attach("rod0", "rod1")
     sim = lj.Simulation(model, "impulses")
     with pytest.raises(lj.UnknownName, match="hinge"):
         sim.attach("rod0", "rod1", "glue")

@@ -32,6 +32,7 @@ from limberjack.collision.bvh import Bvh, merge_boxes, new_bvh, with_parts
 from limberjack.collision.detect import Contact
 from limberjack.collision.shapes import PLANE, Filters, Shapes
 from limberjack.constraints.rows import GAP
+from limberjack.constraints.runtime import apart_bodies
 from limberjack.errors import StateError, Status
 from limberjack.methods.adaptive import layout as rg
 from limberjack.methods.adaptive.method import in_use
@@ -727,10 +728,23 @@ class ContactAdaptiveStepper(ConstrainedAdaptiveStepper):
         self._wake(np.array([self.assembly.tree_index[link]]))
         super().apply_impulse(link, point, impulse, angular_impulse)
 
-    def reset_grips(self) -> None:
-        """Set up the rows of all grips again; the next step begins with an update."""
+    def _set_up(self, change: Callable[[], Any]) -> None:
+        """Change the list of rows and set up what depends on it; all trees wake."""
         self._wake(slice(None))
-        super().reset_grips()
+        super()._set_up(change)
+
+    def _targets_changed(self) -> None:
+        """Place the rows again; all trees wake."""
+        self._wake(slice(None))
+        super()._targets_changed()
+
+    def _apart(self) -> None:
+        """Let the bodies of joints made while running not collide."""
+        pairs = apart_bodies(self.constraint_set.attached)
+        free, d = self._free_step.contact_set, self._contact_set.detector
+        free.keep_apart(pairs)
+        self._filters = _by_bodies(free.detector.filters, d.shapes, self._model.body_count)
+        self._table = None
 
     def move_grip(self, grip: Grip) -> None:
         """Take the target of a grip, which has changed."""

@@ -124,6 +124,7 @@ class Regions(NamedTuple):
     aside: np.ndarray  # (nb,) nodes that wait while trees take their share
     loop_start: np.ndarray  # (l + 1,) where the nodes of each group of loops begin in `loop_nodes`
     loop_nodes: np.ndarray  # nodes whose joints are active together or not at all
+    loop_always: np.ndarray  # (l,) uint8, groups that are always active: their motion is prescribed
     updated: np.ndarray  # (trees + 1,) steps taken until the last update of each tree, and of any
     velocities: np.ndarray  # (n, 6) scratch of the rigidification
     momenta: np.ndarray  # (n, 6)
@@ -267,7 +268,8 @@ def new_regions(tree: Assembly, links: int, nv: int, most_dofs: int, loops: list
         np.zeros(len(tree.roots), np.uint8), integers(m),
         integers(0), np.zeros((nb, SWEEP), np.int64), integers(len(tree.roots)),
         integers(len(tree.roots)), integers(nb), np.cumsum([0, *(len(group) for group in loops)]).astype(np.int64),
-        tree.node_of[np.concatenate([integers(0), *loops])].astype(np.int64), integers(len(tree.roots) + 1),
+        tree.node_of[np.concatenate([integers(0), *loops])].astype(np.int64), np.zeros(len(loops), np.uint8),
+        integers(len(tree.roots) + 1),
         np.zeros((links, 6)), np.zeros((links, 6)), integers(SPAN), np.zeros((m, 12)), np.zeros((m, 17)),
         np.zeros((nv, most_dofs)), np.zeros((m, MISSED)), np.zeros(m, np.uint8), np.zeros(m),
         np.zeros((m, TRUST)), np.zeros((m, 2), np.int64), np.zeros(m), counts, np.zeros(NUMBERS),

@@ -52,12 +52,13 @@ from limberjack.methods.adaptive.step import (
 )
 from limberjack.methods.adaptive.view_metric import PERIOD, levers, view_numbers
 from limberjack.methods.momentum_steppers import spring_rates, stiff_springs
-from limberjack.methods.stepper import Forces, Stepper
+from limberjack.methods.row_verbs import WithoutRows
+from limberjack.methods.stepper import Forces
 from limberjack.model.arrays import DOF, LINK, SPAN, Drives, drive_arrays, drives_from
 from limberjack.model.joints import FREE
 from limberjack.model.model import Model
 from limberjack.reduced.assembly_tree import DOFS, KIND, TREE_COLUMNS, WEIGHT, Assembly, new_assembly, new_coefficients
-from limberjack.reduced.constraint_set import ConstraintSet, Grip
+from limberjack.reduced.constraint_set import ConstraintSet
 from limberjack.reduced.forces import Wrenches, new_spring_work, no_wrenches
 from limberjack.reduced.momentum import new_momentum_targets
 from limberjack.reduced.step import IMPLICIT, INTEGRATORS, RK4, new_buffers
@@ -187,7 +188,7 @@ class _Part(NamedTuple):
     trial: HybridBody
 
 
-class AdaptiveStepper(Stepper):
+class AdaptiveStepper(WithoutRows):
     """The running side of `Adaptive`."""
 
     in_one_call = True
@@ -755,14 +756,20 @@ class AdaptiveStepper(Stepper):
         self._first = k
         self._advance(0, dt, IMPULSE | SCATTER)
 
-    def grab(self, grip: Grip) -> Stepper:
-        """Add a grip; see `Stepper`: a stepper with rows takes over."""
+    def _with_rows(self) -> Any:
+        """Return a stepper with rows in the same state."""
         from limberjack.methods.adaptive.rows import ConstrainedAdaptiveStepper  # which derives from this class
 
         constraint_set = ConstraintSet(self._model, self._ignored, implicit=self._options.integrator == "implicit")
         stepper = ConstrainedAdaptiveStepper(self._model, self._options, constraint_set, without=self)
         stepper.take_over(self)
-        return stepper.grab(grip)
+        return stepper
+
+    def take_over(self, other: AdaptiveStepper) -> None:
+        """Go on from the state of another stepper of the same model."""
+        self.q[:], self._qd[:] = other.q, other.qd
+        self.set_state_arrays(other.state_arrays())
+        self._engine.carried.clock[:] = 0.0
 
     def take_over(self, other: AdaptiveStepper) -> None:
         """Go on from the state of another stepper of the same model."""

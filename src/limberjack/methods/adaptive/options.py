@@ -138,7 +138,7 @@ class Adaptive(Method):
     supports: ClassVar[frozenset[str]] = frozenset(
         {"armature", "springs", "motors", "loops", "limits", "gears", "velocity", "contacts", "friction"}
     )
-    verbs: ClassVar[frozenset[str]] = frozenset({"grab", "impulse", "tune", "reactions"})
+    verbs: ClassVar[frozenset[str]] = frozenset({"grab", "move", "drive", "attach", "impulse", "tune", "reactions"})
 
     budget: int | Sequence[int] | None = None
     tolerance: float | None = None

@@ -242,7 +242,7 @@ def _complete_loops(table, count, g):
     """
     added = 0
     for k in range(len(g.loop_start) - 1):
-        some = False
+        some = g.loop_always[k] > 0
         for j in range(g.loop_start[k], g.loop_start[k + 1]):
             some = some or g.transient_region[g.loop_nodes[j]] > 0
         if some:
@@ -265,7 +265,7 @@ def _keep_loops(table, g):
     """
     joints = 0
     for k in range(len(g.loop_start) - 1):
-        some = all_out = False
+        some, all_out = g.loop_always[k] > 0, False
         for j in range(g.loop_start[k], g.loop_start[k + 1]):
             node = g.loop_nodes[j]
             if g.transient_region[node] > 0:

@@ -9,7 +9,7 @@ projected by the first step.
 from __future__ import annotations
 
 import warnings
-from collections.abc import Sequence
+from collections.abc import Callable
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -36,6 +36,7 @@ from limberjack.methods.adaptive.step import (
     keep_state,
     return_to_kept,
 )
+from limberjack.methods.row_verbs import WithRows
 from limberjack.methods.stepper import Forces, Stepper
 from limberjack.model.arrays import (
     BALL_DRIVE,
@@ -381,7 +382,29 @@ def loop_groups(links: Links, table: Table) -> list[np.ndarray]:
     return [one for one in groups if len(one) > 1]
 
 
-class ConstrainedAdaptiveStepper(AdaptiveStepper):
+def prescribed_links(links: Links, constraint_set: ConstraintSet) -> list[np.ndarray]:
+    """Return the links of joints that must be active because rows prescribe their motion, row by row.
+
+    Driven coordinates are, and joints of which a gap is being closed, or that a led body moves, unless the body is on
+    a free base: the tree can move with it as it is.
+    """
+    table, rows, parent = constraint_set.table, constraint_set, links.parent
+    moving = (links.dof > 0) & (links.kind != FREE)
+    owner, out = np.repeat(np.arange(len(parent)), links.dof), dict[bytes, np.ndarray]()
+    for r in rows.prescribed_rows():
+        path = {int(owner[v]) for v in table.indices[r, :2] if v >= 0}
+        for pair in table.row_pair[r][table.row_pair[r] >= 0]:
+            a, b = (int(i) for i in table.pair_link[pair])
+            while a != b:
+                path.add(max(a, b))
+                a, b = min(a, b), int(parent[max(a, b)])
+        on = np.array(sorted(path), np.int64)
+        if not (links.kind[on] == FREE).any() and moving[on].any():
+            out[on.tobytes()] = on[moving[on]]
+    return list(out.values())
+
+
+class ConstrainedAdaptiveStepper(WithRows, AdaptiveStepper):
     """The running side of `Adaptive` for models with rows beside their tree."""
 
     # Rows enter the accelerations by their last forces: as predictions these hold for a step and not for longer.
@@ -398,7 +421,7 @@ class ConstrainedAdaptiveStepper(AdaptiveStepper):
         self._row_calls: list[Any] = [None] * 3  # compiled: place rows, take steps, derive velocities
         self._row_wrenches, self._row_tau = no_wrenches(), np.zeros(model.nv)  # forces of rows in the last step
         self._pair_forces, self._find_row_forces = np.zeros((0, 6)), _row_forces
-        self._warned = False
+        self._warned, self._time = False, 0.0
         self._seen = np.zeros(len(model.arrays.links.parent) + 1, np.int64)
         self._row_runs = np.zeros_like(self._body.links.runs)
         self._prepare_rows()
@@ -406,6 +429,21 @@ class ConstrainedAdaptiveStepper(AdaptiveStepper):
     def _loops(self) -> list[np.ndarray]:
         """Return the links of joints that loops, gears and velocity constraints connect, group by group."""
         return loop_groups(self._model.arrays.links, self.constraint_set.table)
+
+    def _set_groups(self) -> None:
+        """Take the groups of joints that are active together, or always, as the rows are now; an update comes next."""
+        groups, node_of = self._loops(), self.assembly.node_of
+        always = prescribed_links(self._model.arrays.links, self.constraint_set)
+        every = [*always, *groups]  # in this order: a group that shares a joint with one that is active is completed
+        regions = self._engine.regions._replace(
+            loop_start=np.cumsum([0, *(len(group) for group in every)]).astype(np.int64),
+            loop_nodes=node_of[np.concatenate([np.zeros(0, np.int64), *every])].astype(np.int64),
+            loop_always=np.repeat(np.array([1, 0], np.uint8), (len(always), len(groups))),
+        )
+        self._engine = self._engine._replace(regions=regions)
+        counts = regions.counts
+        counts[rg.UNTIL], counts[rg.CHECK], counts[rg.LAST_TRANSIENT] = 0, 1, 0
+        self._ready = None
 
     def _prepare_rows(self) -> None:
         """Take what stays of the rows while clusters change."""
@@ -527,10 +565,14 @@ class ConstrainedAdaptiveStepper(AdaptiveStepper):
             for group in self._loops()
             if region.active_region[nodes[group]].all()
         ]
-        largest, active = max(loops, key=len, default=[""]), int(region.counts[rg.JOINTS])
+        active = int(region.counts[rg.JOINTS])
+        text = f"{active} joints are active, {self._over_budget()} more than the budget: "
+        if not loops:
+            return text + "they are led, driven or drawn together, and their motion cannot be left out"
+        largest = max(loops, key=len)
         return (
-            f"{active} joints are active, {self._over_budget()} more than the budget: those of a loop move together or "
-            f'not at all, and {len(largest)} joints, "{largest[0]}" among them, are one group'
+            f"{text}those of a loop move together or not at all, and {len(largest)} joints, "
+            f'"{largest[0]}" among them, are one group'
         )
 
     def _add_wrenches(self, own: int, wrenches: Wrenches) -> None:
@@ -786,24 +828,27 @@ class ConstrainedAdaptiveStepper(AdaptiveStepper):
         e.current[0] = 1
         self._advance(0, dt, SCATTER)
 
-    def grab(self, grip: Grip) -> Stepper:
-        """Add a grip; see `Stepper`."""
+    def _set_up(self, change: Callable[[], Any]) -> None:
+        """Change the list of rows and set up what depends on it; the next step begins with an update."""
         self._restart()
-        self.constraint_set.grips.append(grip)
-        self.reset_grips()
-        return self
+        change()
+        self.constraint_set.build()
+        self._prepare_rows()
+        self._set_groups()
 
-    def release(self, grip: Grip) -> Stepper:
-        """Remove a grip; see `Stepper`. Without any the stepper before takes over again."""
-        self._restart()
-        self.constraint_set.grips.remove(grip)
-        if self._without is not None and not self.constraint_set.grips:
-            if self._without._options != self._options:
-                self._without.tune(self._options)
-            self._without.take_over(self)
-            return self._without
-        self.reset_grips()
-        return self
+    def _settled(self) -> Stepper:
+        """Return the stepper without rows that was there before, once the last is gone."""
+        if self._without is None or self.constraint_set.changes:
+            return self
+        if self._without._options != self._options:
+            self._without.tune(self._options)
+        self._without.take_over(self)
+        return self._without
+
+    def _targets_changed(self) -> None:
+        """Place the rows again, and let go of joints that were active because a gap was being closed."""
+        self._set_groups()
+        self._table = None
 
     def move_grip(self, grip: Grip) -> None:
         """Take the target of a grip, which has changed: its frame in the world is the same for clusters."""
@@ -814,17 +859,6 @@ class ConstrainedAdaptiveStepper(AdaptiveStepper):
     def constraint_tables(self) -> tuple[Table, ...]:
         """Return the table of the rows; those on clusters share its numbers."""
         return (self.constraint_set.table,)
-
-    def grip_force(self, grip: Grip) -> np.ndarray:
-        """Return the force (3,) of a grip in the last step, world axes [N]."""
-        return self.constraint_set.grip_force(grip)
-
-    def reset_grips(self) -> None:
-        """Set up the rows of all grips again; the next step begins with an update."""
-        self._restart()
-        self.constraint_set.build()
-        self._prepare_rows()
-        self._engine.regions.counts[rg.UNTIL], self._engine.regions.counts[rg.CHECK] = 0, 1
 
     def invalidate(self) -> None:
         """Compare what users see with the engine's own at the next step, and place the rows again."""
@@ -857,6 +891,7 @@ class ConstrainedAdaptiveStepper(AdaptiveStepper):
             "wrench": constraint.wrench.copy(),
             "gap": constraint.state[:, GAP : GAP + 3].copy(), "own_tau": self.constraint_set.own.tau.copy(),
             "compounds": constraint.state[self.constraint_set.table.compound[:, 0], COORDINATES:ROWS],
+            **self.constraint_set.runtime_arrays(),
         }  # fmt: skip
 
     def set_state_arrays(self, arrays: dict[str, np.ndarray]) -> None:
@@ -878,14 +913,6 @@ class ConstrainedAdaptiveStepper(AdaptiveStepper):
     def row_forces(self, exerted: np.ndarray, forces: Forces) -> RowForces:
         """Return the forces of the rows in the last step; of those inside one cluster none."""
         return row_forces_of(self.constraint_set)
-
-    def held_grips(self) -> Sequence[Grip]:
-        """Return the grips."""
-        return self.constraint_set.grips
-
-    def grip_wrench(self, grip: Grip) -> np.ndarray | None:
-        """Return None: grips are rows."""
-        return None
 
     def stats(self) -> dict[str, Any]:
         """Return what `AdaptiveStepper` does, and what the rows did."""

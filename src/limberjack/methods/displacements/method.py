@@ -9,7 +9,9 @@ from typing import Any
 import numpy as np
 
 from limberjack.collision.detect import Contact, Detector, grown, new_detector
+from limberjack.collision.filters import with_apart
 from limberjack.collision.shapes import shape_names
+from limberjack.constraints.runtime import Driven, RuntimeJoint, apart_bodies
 from limberjack.constraints.table import DRIVE
 from limberjack.errors import Diverged, LimberjackError, StateError, Status, UnknownName, UnsupportedByMethod
 from limberjack.maximal.bodies import PARTICLE, PLANAR, RIGID, SCALABLE
@@ -33,9 +35,9 @@ from limberjack.maximal.displacement_rows import (
 )
 from limberjack.maximal.measure import body_energies, spring_energies
 from limberjack.maximal.rows import new_maximal
+from limberjack.maximal.runtime_rows import RuntimeRows
 from limberjack.maximal.scalable_bodies import rigid_model
 from limberjack.maximal.solve import evaluate_state
-from limberjack.maximal.state import MaximalState
 from limberjack.methods.displacements.options import MODES, Displacements
 from limberjack.methods.displacements.step import CONSERVING, DAMPED, KINEMATIC, Motion, take_displacements
 from limberjack.methods.stepper import Forces, Stepper
@@ -55,8 +57,10 @@ _FACTORED = {CONSERVING: 1e-3, DAMPED: 0.1}
 _LIMITS = 1e4
 
 
-class DisplacementsStepper(MaximalState, Stepper):
+class DisplacementsStepper(RuntimeRows, Stepper):
     """Takes the steps of `Displacements`."""
+
+    prescribes_poses = True
 
     def __init__(self, model: Model, options: Displacements, ignored: frozenset[str]) -> None:
         if "bodies" in ignored:
@@ -70,20 +74,14 @@ class DisplacementsStepper(MaximalState, Stepper):
         self._check_weights(model, options)
         super().__init__(model, whole, strict=False)
         n = len(whole.bodies.kind)
-        self._driven: list[tuple[int, float, float]] = []  # constraint, value at time 0, rate
         self._grips: list[Grip] = []
-        self._motion = Motion(
-            np.zeros(6 * n), np.zeros(1), np.zeros(6 * n), np.zeros_like(self._s.pose), np.zeros(6 * n),
-            np.zeros_like(self._e.near), np.zeros_like(self._s.u), np.zeros(len(whole.table.joint)),
-            np.zeros(1, np.int64), np.zeros(1 + 13 * n + len(self._e.near) + 2 * len(whole.table.joint)),
-        )  # fmt: skip
-        self._reads = Reads(self._s.q, self._s.qd, self._s.tau, self._s.added)
+        self._new_motion()
         # drives of joints are soft rows; forces along joints are those that were applied
         self._no_drives = Drives(*(np.zeros_like(field[:0]) for field in model.arrays.drives))
         self._no_span = self._drive_span.copy()
         self._no_span[SCALAR_DRIVE : BALL_DRIVE + 2] = 0
         self._loose = np.ones(n)
-        self._room: tuple[int, int] = (0, 0)  # contacts of one body, and of two
+        self._contact_room: tuple[int, int] = (0, 0)  # contacts of one body, and of two
         self._found: list[Contact] = []
         self._set_search(model, ignored)
         self._pace = np.zeros(2)  # seconds of a step without iterations, and of one solver iteration
@@ -91,6 +89,16 @@ class DisplacementsStepper(MaximalState, Stepper):
         self._last_forces: Any = None
         self._build()
         self._take_motion()
+
+    def _new_motion(self) -> None:
+        """Make the state beside the poses, at rest."""
+        n, rows, terms = len(self.whole.bodies.kind), len(self.whole.table.joint), len(self._e.near)
+        self._motion = Motion(
+            np.zeros(6 * n), np.zeros(1), np.zeros(6 * n), np.zeros_like(self._s.pose), np.zeros(6 * n),
+            np.zeros_like(self._e.near), np.zeros_like(self._s.u), np.zeros(rows), np.zeros(1, np.int64),
+            np.zeros(1 + 13 * n + terms + 2 * rows),
+        )  # fmt: skip
+        self._reads = Reads(self._s.q, self._s.qd, self._s.tau, self._s.added)
 
     def _set_search(self, model: Model, ignored: frozenset[str]) -> None:
         """Make what finds contacts, and room for a few."""
@@ -105,8 +113,9 @@ class DisplacementsStepper(MaximalState, Stepper):
                     'method "displacements" has contacts of rigid bodies only, and the model has others; to run '
                     'without: ignore="contacts"'
                 )
-            self._room = (8, 4 if len(whole.bodies.kind) > 1 else 0)
+            self._contact_room = (8, 4 if len(whole.bodies.kind) > 1 else 0)
         self._search = new_search(detector, len(whole.bodies.kind))
+        self._own_filters = self._search.filters
 
     def _grow(self) -> None:
         """Make room for the contacts that were found."""
@@ -115,7 +124,7 @@ class DisplacementsStepper(MaximalState, Stepper):
         self._search = s._replace(broad=detector.broad, contacts=detector.contacts)
         count = int(s.contacts.count[0])
         one = int((s.contacts.link_b[:count] < 0).sum())
-        self._room = (max(self._room[0], 2 * one), max(self._room[1], 2 * (count - one)))
+        self._contact_room = (max(self._contact_room[0], 2 * one), max(self._contact_room[1], 2 * (count - one)))
         self._build()
 
     @staticmethod
@@ -128,14 +137,19 @@ class DisplacementsStepper(MaximalState, Stepper):
         """Make the net anew, after a grip or a driven joint has come or gone."""
         before = self._kept_joints().copy() if hasattr(self, "_w") else None
         damping = float(self._w.damping[0]) if before is not None else 0.0
-        driven = tuple(c for c, _, _ in self._driven)
+        driven = tuple(self._reader(one.joint, one.axis)[0] for one in self._driven)
         drives = None
         if self._mode != KINEMATIC:
             both = zip(self._model.arrays.drives, self._loop_drives, strict=True)
             drives = Drives(*(np.concatenate(pair) for pair in both))
         before_open = self._w.open.copy() if hasattr(self, "_w") else None
         self._net: Net = new_net(
-            self._model, self.whole, driven=driven, drives=drives, trackers=len(self._grips), contacts=self._room
+            self._model,
+            self.whole,
+            driven=driven,
+            drives=drives,
+            trackers=len(self._grips),
+            contacts=self._contact_room,
         )
         # rows that hold velocities see what a step has moved: both look at the poses it started from
         self._w: Work = new_work(self._net, len(self._e.near))._replace(start=self._motion.before)
@@ -144,8 +158,8 @@ class DisplacementsStepper(MaximalState, Stepper):
         self._w.free[:] = self._loose
         self._w.damping[0] = damping
         self._lay_walk()
-        for d, (_, value, rate) in enumerate(self._driven):
-            self._w.aim[d] = value, rate
+        for d, one in enumerate(self._driven):
+            self._w.aim[d] = one.start, one.rate
         for t, grip in enumerate(self._grips):
             self._put_grip(t, grip)
         self._weigh()
@@ -262,7 +276,7 @@ class DisplacementsStepper(MaximalState, Stepper):
             if status != Status.MORE_CONTACTS:
                 break
             self._grow()
-        if self._room[0] and not fit:
+        if self._contact_room[0] and not fit:
             self._note_contacts(dt)
         return done, int(status)
 
@@ -369,20 +383,50 @@ class DisplacementsStepper(MaximalState, Stepper):
         self._motion.momentum[6 * link : 6 * link + 6] = 0.0
         self._read = False
 
-    def drive(self, name: str, axis: int, rate: float | None, time: float) -> None:
+    def _reader(self, joint: int, axis: int) -> tuple[int, int]:
+        """Return the constraint that reads a coordinate of a joint, and the index of the coordinate; -1 without any."""
+        table = self.whole.table
+        rows = np.flatnonzero((table.role == DRIVE) & (table.speed == 0) & (table.joint == joint))
+        if not rows.size:
+            return -1, -1
+        row = int(rows[axis])
+        return int(np.searchsorted(self.whole.system.row_start, row, side="right")) - 1, int(table.drive[row, 0])
+
+    def drive(self, name: str, axis: int, rate: float | None, time: float) -> Stepper:
         """Prescribe the rate of a joint coordinate from its value now; None frees it."""
         self._refresh()
         index = self._model.joint_names.index(name)
-        table = self.whole.table
-        rows = np.flatnonzero((table.role == DRIVE) & (table.speed == 0) & (table.joint == index))
-        if not rows.size:
+        coordinate = self._reader(index, axis)[1]
+        if coordinate < 0:
             raise StateError(f'joint "{name}" has no coordinate that can be driven')
-        row = int(rows[axis])
-        c = int(np.searchsorted(self.whole.system.row_start, row, side="right")) - 1
-        self._driven = [one for one in self._driven if one[0] != c]
+        self._driven = [one for one in self._driven if (one.joint, one.axis) != (index, axis)]
         if rate is not None:
-            value = float(self._s.q[table.drive[row, 0]])
-            self._driven.append((c, value - rate * time, rate))
+            self._driven.append(Driven(index, axis, float(self._s.q[coordinate]) - rate * time, rate))
+        self._build()
+        return self
+
+    # Joints made while running
+
+    def _driven_rows(self) -> list[Driven]:
+        """Return none: driven coordinates are those that the net reads."""
+        return []
+
+    def _change(self, attached: list[RuntimeJoint]) -> None:
+        """Continue with other joints; the motion of the solids goes on."""
+        motion = self._motion
+        momentum, last, multipliers = motion.momentum.copy(), motion.last.copy(), motion.last_multipliers
+        super()._change(attached)
+        rows = int(self._base.system.row_start[self._base.equality_count])
+        self._motion.momentum[:], self._motion.last[:] = momentum, last
+        self._motion.last_multipliers[:rows] = multipliers[:rows]
+
+    def rows_changed(self) -> None:
+        """Make the net anew, and let the bodies of joints made while running not collide."""
+        apart = apart_bodies(self._attached)
+        filters = with_apart(self._model, self._own_filters, self._search.shapes, apart)
+        self._search = self._search._replace(filters=filters)
+        self._new_motion()
+        del self._w  # of other rows
         self._build()
 
     # State beside q and qd
@@ -437,7 +481,7 @@ class DisplacementsStepper(MaximalState, Stepper):
         report, row = self._w.report, int(self._w.report[3])
         worst = ""
         if 0 <= row < int(self._net.rows[1]):
-            worst = self._model.joint_names[int(self.whole.table.joint[row])]
+            worst = self._joint_name(row)
         return {
             "bodies": len(self.whole.bodies.kind),
             "rows": int(self._net.rows[0]),

@@ -45,7 +45,7 @@ class Displacements(Method):
     supports: ClassVar[frozenset[str]] = frozenset(
         {"springs", "motors", "loops", "limits", "gears", "velocity", "contacts"}
     )
-    verbs: ClassVar[frozenset[str]] = frozenset({"grab", "move", "drive", "tune", "reactions"})
+    verbs: ClassVar[frozenset[str]] = frozenset({"grab", "move", "drive", "attach", "tune", "reactions"})
     registered_kinds: ClassVar[bool] = False
 
     mode: str = "conserving"

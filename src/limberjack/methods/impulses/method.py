@@ -20,7 +20,7 @@ from limberjack.contact.warm_start import WarmStart, new_warm_start
 from limberjack.errors import Diverged, LimberjackError, StateError, Status, UnsupportedByMethod
 from limberjack.maximal.bodies import RIGID
 from limberjack.maximal.impulse import apply_generalized_impulse
-from limberjack.maximal.inserted_rows import Driven, set_targets
+from limberjack.maximal.inserted_rows import set_targets
 from limberjack.maximal.measure import body_energies, spring_energies
 from limberjack.maximal.rows import Maximal, new_maximal
 from limberjack.maximal.scalable_bodies import rigid_model
@@ -73,6 +73,8 @@ _SLOW, _PATIENCE = 5e-3, 0.5
 class ImpulsesStepper(AttachedState):
     """Takes the steps of `Impulses`."""
 
+    prescribes_poses = True
+
     def __init__(self, model: Model, options: Impulses, ignored: frozenset[str]) -> None:
         options = options.resolved()
         if "bodies" in ignored:
@@ -102,8 +104,7 @@ class ImpulsesStepper(AttachedState):
         g = np.array(model.gravity)
         self._up = -g / np.linalg.norm(g) if np.linalg.norm(g) > 0.0 else np.zeros(3)
         self.grips: list[Grip] = []
-        self._row_grips: list[Grip] = []
-        self._set_grips()
+        self._free_grips, self._grip_link, self._grip = list[Grip](), np.zeros(0, np.int64), np.zeros((0, GRIP))
         self._last, self._shown = (0.0, 1), 0
         super().__init__(model, whole)
         self.rows_changed()
@@ -460,23 +461,13 @@ class ImpulsesStepper(AttachedState):
             some = some or bool(way.any())
         return some
 
-    def drive(self, name: str, axis: int, rate: float | None, time: float) -> None:
+    def drive(self, name: str, axis: int, rate: float | None, time: float) -> Stepper:
         """Prescribe the rate of a joint coordinate from its value now; None frees it."""
-        self._refresh()
-        self._take_edits()
-        index, table = self._model.joint_names.index(name), self.whole.table
         if self._options.joints == "sweeps":
             raise StateError('method "impulses" with joints="sweeps" drives no joint; use joints="global" or "damped"')
-        rows = np.flatnonzero((table.role == DRIVE) & (table.speed == 0) & (table.joint == index))
-        if not rows.size:
-            raise StateError(f'joint "{name}" has no coordinate that can be driven')
-        self._time = time
-        self._driven = [one for one in self._driven if (one.joint, one.axis) != (index, axis)]
-        if rate is not None:
-            value = float(self._s.q[table.drive[int(rows[axis]), 0]])
-            self._driven.append(Driven(index, axis, value - rate * time, rate))
-        self._change(list(self._attached))
+        super().drive(name, axis, rate, time)
         self._wake()
+        return self
 
     def tune(self, options: Any) -> None:
         """Continue with other options; `joints` and `events` stay as they are."""

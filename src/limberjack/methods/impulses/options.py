@@ -70,7 +70,9 @@ class Impulses(Method):
     supports: ClassVar[frozenset[str]] = frozenset(
         {"springs", "motors", "loops", "limits", "gears", "velocity", "contacts", "friction"}
     )
-    verbs: ClassVar[frozenset[str]] = frozenset({"grab", "move", "drive", "attach", "impulse", "tune", "reactions"})
+    verbs: ClassVar[frozenset[str]] = frozenset(
+        {"grab", "move", "drive", "attach", "rules", "impulse", "tune", "reactions"}
+    )
     black_boxes: ClassVar[bool] = True
 
     accuracy: str | float = "default"

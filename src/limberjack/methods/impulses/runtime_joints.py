@@ -1,65 +1,43 @@
-"""Joints attached and detached while running, by calls and by rules, in maximal coordinates.
-
-The rows of such joints follow the equalities of the model. When the set changes, tables and solver are set up again
-in Python; the compiled steps know no difference. Everything follows from the list of joints, never from how it came
-about, so that snapshots are exact.
-"""
+"""Joints made and removed while running where bodies collide and sleep, by calls and by rules."""
 
 from __future__ import annotations
 
 import math
 from dataclasses import replace
-from itertools import pairwise
 from typing import Any
 
 import numpy as np
 
 from limberjack.collision.detect import Detector
+from limberjack.collision.filters import with_apart
 from limberjack.collision.shapes import Filters
-from limberjack.errors import StateError, UnknownName
-from limberjack.maximal.inserted_rows import (
-    Driven,
-    RuntimeJoint,
-    inserted_terms,
-    read_runtime_joints,
-    set_targets,
-    with_driven_rows,
-    with_grips,
-    with_runtime_joints,
-    write_runtime_joints,
-)
+from limberjack.constraints.runtime import RuntimeJoint, apart_bodies, new_runtime_joint, read_runtime_joints
+from limberjack.errors import StateError
+from limberjack.maximal.inserted_rows import set_targets
 from limberjack.maximal.rows import Maximal
-from limberjack.maximal.solve import evaluate_state
-from limberjack.maximal.state import MaximalState
+from limberjack.maximal.runtime_rows import RuntimeRows
 from limberjack.methods.impulses.motion import Bulk
 from limberjack.methods.impulses.step import set_inverses
 from limberjack.methods.stepper import Stepper
 from limberjack.model.model import Model
 from limberjack.model.proximity import Proximity, chosen_pairs
-from limberjack.model.spec import WORLD, Joint
-from limberjack.reduced.constraint_set import Grip
-from limberjack.spatial.frames import matrix_from_quaternion, quaternion_from_matrix, turn_z_to
+from limberjack.model.spec import WORLD
+from limberjack.spatial.frames import matrix_from_quaternion
 
 __all__ = ["AttachedState"]
 
-# Rows of a new joint open by less than this are closed at once [m, rad].
-_CLOSED = 1e-9
 # Rows of loops up to which a model that began on a forest stays on it: another solver would be loaded in mid-run.
 _FEW = 96
 
 
-class AttachedState(MaximalState, Stepper):
+class AttachedState(RuntimeRows, Stepper):
     """Bodies with joints that come and go; `ImpulsesStepper` takes their steps."""
 
     _bulk: Bulk
     _detector: Detector
 
     def __init__(self, model: Model, whole: Maximal) -> None:
-        self._base: Maximal = whole
         self._filters = self._detector.filters
-        self._attached: list[RuntimeJoint] = []
-        self._driven: list[Driven] = []
-        self._row_grips: list[Grip] = []  # grips of bodies with joints
         self._rules: list[Proximity] = []
         self._spent: list[set[tuple[int, int]]] = []  # per rule, pairs detached by a call that were not apart since
         self._since_look = 0
@@ -68,22 +46,7 @@ class AttachedState(MaximalState, Stepper):
         super().__init__(model, whole, few=0)
         self._sparse = self._loops
 
-    # Frames
-
-    def body_pose(self, body: str) -> tuple[np.ndarray, np.ndarray]:
-        """Return rotation matrix and origin of a body's frame in the world, with what was written to q."""
-        self._take_edits()
-        if body == WORLD:
-            return np.eye(3), np.zeros(3)
-        a, i = self._model.arrays, self._model.body_index(body)
-        link, turn, at = int(a.body_link[i]), a.body_offset[i, :9].reshape(3, 3), a.body_offset[i, 9:]
-        if link < 0:
-            return turn, at
-        own = matrix_from_quaternion(self._s.pose[link, 3:7])
-        return own @ turn, self._s.pose[link, :3] + own @ (at - self.whole.center[link])
-
-    def _link_of(self, body: str) -> int:
-        return -1 if body == WORLD else int(self._model.arrays.body_link[self._model.body_index(body)])
+    # Points
 
     def _points_of(self, names: tuple[str, ...]) -> tuple[np.ndarray, np.ndarray]:
         """Return the links of named points, -1 = none, and their positions there from the com, or in the world."""
@@ -110,126 +73,35 @@ class AttachedState(MaximalState, Stepper):
 
     # Joints
 
-    @property
-    def attached_joints(self) -> tuple[str, ...]:
-        """Names of the joints made while running, oldest first."""
-        return tuple(one.joint.name for one in self._attached)
+    def _solver(self) -> dict[str, Any]:
+        """Return the options with which rows are set up again: the sparse solver once the model has had many loops."""
+        return {"solver": "sparse"} if self._sparse else {"few": _FEW}
 
-    def new_joint(
-        self, name: str, kind: str, bodies: tuple[str, str], points: tuple[Any, Any], axis: Any, **own: float
-    ) -> Joint:
-        """Return a joint between points of two bodies, its axes those of the world as the bodies stand now.
-
-        Args:
-            name, kind: of the joint.
-            bodies: parent and child.
-            points: of the joint in the frames of the two bodies [m].
-            axis: main axis in the world.
-            own: pitch or length.
-        """
-        if self._link_of(bodies[0]) == self._link_of(bodies[1]):
-            raise StateError(f'bodies "{bodies[0]}" and "{bodies[1]}" move as one already and cannot be attached')
-        turn, frames = turn_z_to(np.array(axis, float).reshape(1, 3))[0], []
-        for body, point in zip(bodies, points, strict=True):
-            own_turn = quaternion_from_matrix(self.body_pose(body)[0].T @ turn)
-            frames += [tuple(map(float, point)), tuple(map(float, own_turn))]
-        joint = Joint(name, kind, *bodies, *frames, **own)
-        # x and y of its frame are the axes of a universal joint
-        return replace(joint, axis=(1.0, 0.0, 0.0), axis2=(0.0, 1.0, 0.0)) if kind == "universal" else joint
-
-    def attach(self, joint: Joint, time: float, over: float, *, collide: bool) -> None:
-        """Add a joint; its gap is closed within `over` seconds."""
-        self._time = time
-        self._change([*self._attached, RuntimeJoint(joint, since=time, over=over, collide=collide)])
-
-    def detach(self, name: str) -> None:
+    def detach(self, name: str) -> Stepper:
         """Remove a joint made while running; the rule that made it waits until its points have been apart."""
-        self._take_edits()
-        names = [one.joint.name for one in self._attached]
-        if name not in names:
-            raise UnknownName("attached joint", name, f'model "{self._model.name}"', names)
-        gone = self._attached[names.index(name)]
-        rule, point, other = gone.made_by
+        rule, point, other = self._attached_named(name).made_by
         if rule >= 0:
             self._spent[rule].add((point, other))
-        self._change([one for one in self._attached if one is not gone])
+        return super().detach(name)
 
     def _change(self, attached: list[RuntimeJoint]) -> None:
-        """Continue with other joints, and the driven coordinates and grips of now; bodies of other joints wake."""
-        known = self._with_angles()
-        names = {one.joint.name for one in attached}
-        moved = [one.joint for one in self._attached if one.joint.name not in names]
-        moved += [one.joint for one in attached if one.joint.name not in known]
-        attached = [known.get(one.joint.name, one) for one in attached]
+        """Continue with other joints; bodies of those that came or went wake."""
+        before, after = {one.joint.name for one in self._attached}, {one.joint.name for one in attached}
+        moved = [one.joint for one in self._attached if one.joint.name not in after]
+        moved += [one.joint for one in attached if one.joint.name not in before]
         asleep, calm = self._bulk.asleep.copy(), self._bulk.calm.copy()
-        whole = with_runtime_joints(self._model, self._base, attached)
-        whole = with_driven_rows(self._model, whole, self._driven) if self._driven else whole
-        whole = with_grips(self._model, whole, self._row_grips) if self._row_grips else whole
-        if self._sparse:
-            self._rebuild(self._base, whole, solver="sparse")
-        else:
-            self._rebuild(self._base, whole, few=_FEW)
-        self._put_angles(attached)
-        evaluate_state(self._setup, self._time, self._e, self._s)
-        start = self.whole.system.row_start
-        for k, one in enumerate(attached):
-            if one.joint.name not in known:
-                first, last = (int(start[self._base.equality_count + k + end]) for end in (0, 1))
-                gap = tuple(map(float, self._e.values[first:last, 0]))
-                wide = one.over > 0.0 and max(map(abs, gap)) > _CLOSED
-                attached[k] = replace(one, gap=gap if wide else ())
-        self._attached = attached
-        set_targets(self._base, self.whole, attached, self._time, 0.0)
+        super()._change(attached)
         self._detector = self._detector._replace(filters=self._all_filters())
-        self.rows_changed()
         for joint in moved:
             for link in (self._link_of(joint.parent), self._link_of(joint.child)):
                 if link >= 0:
                     asleep[link], calm[link] = 0, 0.0
         set_inverses(self._s.pose, self._s.u.copy(), self._bulk)
         self._bulk.asleep[:], self._bulk.calm[:] = asleep, calm
-        self._read = False
-
-    def rows_changed(self) -> None:
-        """Set up what depends on the rows."""
 
     def _all_filters(self) -> Filters:
         """Return the pairs that do not collide, those of attached bodies among them."""
-        base, shapes, pairs = self._filters, self._detector.shapes, set()
-        part = {int(body): int(own) for body, own in zip(shapes.body, shapes.part, strict=True)}
-        for one in self._attached:
-            ends = [-1 if b == WORLD else self._model.body_index(b) for b in (one.joint.parent, one.joint.child)]
-            if not one.collide and one.joint.kind != "distance" and -1 not in ends and set(ends) <= set(part):
-                a, b = part[ends[0]], part[ends[1]]
-                pairs |= {(a, b), (b, a)}
-        count = len(base.joined_start) - 1
-        owner = np.repeat(np.arange(count), np.diff(base.joined_start))
-        table = np.array(sorted(pairs | set(zip(owner.tolist(), base.joined.tolist(), strict=True))), np.int64)
-        table = table.reshape(-1, 2)
-        begin = np.searchsorted(table[:, 0], np.arange(count + 1)).astype(np.int64)
-        return base._replace(joined_start=begin, joined=np.ascontiguousarray(table[:, 1]))
-
-    def _terms(self, count: int) -> list[slice]:
-        """Return the terms of each of `count` joints made while running."""
-        starts = self.whole.table.term_start[
-            self.whole.system.row_start[self._base.equality_count : self._base.equality_count + count + 1]
-        ]
-        return [slice(first, last) for first, last in pairwise(starts.tolist())]
-
-    def _with_angles(self) -> dict[str, RuntimeJoint]:
-        """Return the joints made while running by name, with the angles they have now."""
-        parts = self._terms(len(self._attached))
-        return {
-            one.joint.name: replace(one, near=tuple(map(float, self._e.near[part])))
-            for one, part in zip(self._attached, parts, strict=True)
-        }
-
-    def _put_angles(self, attached: list[RuntimeJoint]) -> None:
-        parts = self._terms(len(attached) + len(self._driven))
-        for one, part in zip(attached, parts, strict=False):
-            self._e.near[part] = one.near if len(one.near) == part.stop - part.start else 0.0
-        for one, part in zip(self._driven, parts[len(attached) :], strict=True):
-            self._e.near[part] = one.start + one.rate * self._time
+        return with_apart(self._model, self._filters, self._detector.shapes, apart_bodies(self._attached))
 
     # Rules
 
@@ -288,7 +160,9 @@ class AttachedState(MaximalState, Stepper):
         frame = {"world": np.eye(3), "point": self.body_pose(child.body)[0], "other": turn}[rule.axis_in]
         axis = frame @ np.array(rule.axis)
         name = f"rule {k}: {child.name}, {parent.name}"
-        joint = self.new_joint(name, rule.kind, (parent.body, child.body), (point_a, child.position), axis)
+        turns = turn, self.body_pose(child.body)[0]
+        bodies = parent.body, child.body
+        joint = new_runtime_joint(name, rule.kind, bodies, (point_a, child.position), axis, turns)
         return RuntimeJoint(joint, since=time, over=rule.over if rule.snap else 0.0, made_by=(k, i, j))
 
     # Steps
@@ -308,21 +182,18 @@ class AttachedState(MaximalState, Stepper):
 
     # Snapshots
 
-    def state_arrays(self) -> dict[str, np.ndarray]:
-        """Return the state, and the joints and rules made while running."""
-        out = super().state_arrays()
-        out["near"] = np.delete(out["near"], np.r_[inserted_terms(self._base, self.whole)])
-        more: dict[str, Any] = {}
-        if self._rules:
-            more["rules"] = [rule.to_json() for rule in self._rules]
-            more["spent"] = [sorted(pairs) for pairs in self._spent]
-            more["count"] = self._since_look
-        driven = np.array([(one.joint, one.axis, one.start, one.rate) for one in self._driven]).reshape(-1, 4)
-        attached = write_runtime_joints(list(self._with_angles().values()), more)
-        return out | {"list_attached": attached, "list_driven": driven}
+    def _more_of_rows(self) -> dict[str, Any]:
+        """Return the rules, and which pairs wait until they have been apart."""
+        if not self._rules:
+            return {}
+        return {
+            "rules": [rule.to_json() for rule in self._rules],
+            "spent": [sorted(pairs) for pairs in self._spent],
+            "count": self._since_look,
+        }
 
-    def set_state_arrays(self, arrays: dict[str, np.ndarray]) -> None:
-        """Set what `state_arrays` returned."""
+    def take_rows(self, arrays: dict[str, np.ndarray], time: float) -> Stepper:
+        """Have the joints, driven coordinates and rules of `state_arrays`; see `Stepper`."""
         attached, more = read_runtime_joints(self._model, arrays["list_attached"])
         try:
             rules = [Proximity.from_json(rule).checked(self._model) for rule in more.get("rules", [])]
@@ -331,22 +202,10 @@ class AttachedState(MaximalState, Stepper):
             count = int(more.get("count", 0))
         except (KeyError, TypeError, ValueError) as error:
             raise StateError(f"the rules for joints made while running cannot be read: {error}") from None
-        self._seen, self._read = (self._q.copy(), self._qd.copy()), True
-        driven = [Driven(int(j), int(axis), float(x), float(v)) for j, axis, x, v in arrays["list_driven"]]
-        if [one.joint for one in attached] != [one.joint for one in self._attached] or driven != self._driven:
-            self._attached, self._driven = [], driven
-            q, qd = self._seen
-            self._change(attached)
-            self._q[:], self._qd[:] = q, qd
-        self._attached, self._rules, self._spent, self._since_look = attached, rules, spent, count
+        super().take_rows(arrays, time)
+        self._rules, self._spent, self._since_look = rules, spent, count
         self._watched = [(self._points_of(rule.points), self._points_of(rule.others)) for rule in rules]
-        own = inserted_terms(self._base, self.whole)
-        near = np.insert(arrays["near"], own.start, np.zeros(own.stop - own.start))
-        super().set_state_arrays({**arrays, "near": near})
-        self._put_angles(attached)
-        # not the gaps of the poses before, which the joints were made at
-        self._time = float(arrays["clock"])
-        set_targets(self._base, self.whole, attached, self._time, 0.0)
+        return self
 
 
 def _require_places(attached: list[RuntimeJoint], rules: list[Proximity], spent: list[set[tuple[int, int]]]) -> None:

@@ -16,6 +16,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from limberjack._jit import kernel
+from limberjack.constraints.runtime import RuntimeJoint
 from limberjack.constraints.system import new_system
 from limberjack.constraints.table import SPRING
 from limberjack.errors import StateError, Status, UnsupportedByMethod
@@ -29,9 +30,8 @@ from limberjack.maximal.rows import diagonal_of, evaluate, indices_of
 from limberjack.maximal.solve import ACTIVE_TOLERANCE, GAP_ALLOWED, HUGE, MAX_ITERATIONS, MIDWAY, PROJECT, set_rhs
 from limberjack.methods.multipliers.method import MultipliersStepper
 from limberjack.methods.multipliers.options import STABILIZATIONS, Multipliers
-from limberjack.methods.stepper import Forces, Stepper
+from limberjack.methods.stepper import Forces
 from limberjack.model.model import Model
-from limberjack.reduced.constraint_set import Grip
 
 __all__ = ["AllRows", "AlternativeStepper", "new_all_rows", "solve_all_rows"]
 _POSITION, _VELOCITY, _ACCELERATION = 0, 1, 2
@@ -351,9 +351,12 @@ class AlternativeStepper(MultipliersStepper):
             s.u[:] += a
         return status
 
-    def grab(self, grip: Grip) -> Stepper:
-        """Refuse: grips change the rows, whose indices are known from the start here."""
-        raise UnsupportedByMethod(f'solver "{self._options.solver}" of method "multipliers" knows no grips')
+    def _change(self, attached: list[RuntimeJoint]) -> None:
+        """Refuse: the indices of rows are known from the start here."""
+        raise UnsupportedByMethod(
+            f'solver "{self._options.solver}" of method "multipliers" knows no grips, attached joints or prescribed '
+            "motion"
+        )
 
     def stats(self) -> dict[str, Any]:
         """Return what the last step did: iterations or rank of its last solve, and the projection."""

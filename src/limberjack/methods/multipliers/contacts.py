@@ -14,8 +14,10 @@ import numpy as np
 
 from limberjack._jit import inner, kernel, outlined
 from limberjack.collision.detect import Contact, detect, grown, new_detector
+from limberjack.collision.filters import with_apart
 from limberjack.collision.shapes import shape_names
 from limberjack.constraints.rows import COORDINATES, ROWS
+from limberjack.constraints.runtime import apart_bodies
 from limberjack.errors import Status, UnsupportedByMethod
 from limberjack.maximal.bodies import POSE, RIGID
 from limberjack.maximal.contacts import contact_forces, contact_room, new_contact_rows
@@ -219,6 +221,7 @@ class ContactStepper(MultipliersStepper):
                 'ignore="contacts"'
             )
         self._detector = new_detector(model, self.whole.center)
+        self._own_filters = self._detector.filters
         self._shape_names = shape_names(model, ())
         shapes = self._detector.shapes
         self._extent = np.zeros(len(self.whole.bodies.kind))
@@ -286,8 +289,11 @@ class ContactStepper(MultipliersStepper):
         self._room_for_contacts = (room[0], room[1])
         self._new_rows()
 
-    def _rebuild(self, base: Any, whole: Any, **options: Any) -> None:
-        super()._rebuild(base, whole, **options)
+    def rows_changed(self) -> None:
+        """Make the rows of contacts anew, and let the bodies of joints made while running not collide."""
+        apart = apart_bodies(self._attached)
+        filters = with_apart(self._model, self._own_filters, self._detector.shapes, apart)
+        self._detector = self._detector._replace(filters=filters)
         self._new_rows()
 
     def contacts(self) -> list[Contact]:

@@ -7,13 +7,13 @@ from typing import Any
 
 import numpy as np
 
-from limberjack.errors import Diverged, LimberjackError, LoopNotClosed, Status, UnsupportedByMethod
+from limberjack.errors import Diverged, LimberjackError, LoopNotClosed, StateError, Status, UnsupportedByMethod
 from limberjack.maximal.ball_joint_rattle import momenta_of, new_balls, take_ball_steps
 from limberjack.maximal.bodies import PLANAR, RIGID, SCALABLE
-from limberjack.maximal.inserted_rows import grip_rows, with_grips
-from limberjack.maximal.rows import Maximal, new_maximal
+from limberjack.maximal.inserted_rows import grip_rows
+from limberjack.maximal.rows import new_maximal
+from limberjack.maximal.runtime_rows import RuntimeRows
 from limberjack.maximal.solve import BY_VELOCITIES, PIECES, STIFFEST, STIFFEST_BODY, evaluate_state
-from limberjack.maximal.state import MaximalState
 from limberjack.methods.multipliers.options import INTEGRATORS, STABILIZATIONS, Multipliers
 from limberjack.methods.multipliers.rattle import take_rattle_steps
 from limberjack.methods.multipliers.step import take_steps
@@ -25,7 +25,7 @@ from limberjack.spatial.frames import matrix_from_quaternion
 __all__ = ["MultipliersStepper"]
 
 
-class MultipliersStepper(MaximalState, Stepper):
+class MultipliersStepper(RuntimeRows, Stepper):
     """Takes the steps of `Multipliers`."""
 
     def __init__(self, model: Model, options: Multipliers, ignored: frozenset[str]) -> None:
@@ -40,8 +40,6 @@ class MultipliersStepper(MaximalState, Stepper):
         plain = options.integrator == "rattle" and options.solver != "tree" and not len(model.springs)
         self._balls = new_balls(whole, model.arrays.links.gravity) if plain else None
         super().__init__(model, whole, solver=options.solver, strict=options.stabilization == "project", soft=soft)
-        self._base: Maximal = whole
-        self._grips: list[Grip] = []
         self._options = options
         self._code = INTEGRATORS.index(options.integrator)
         self._substeps = options.substeps or (2 if options.integrator == "rk4" else 1)
@@ -65,7 +63,7 @@ class MultipliersStepper(MaximalState, Stepper):
             model = (self._setup, *structures, springs, drives, self._still, self._drive_span)
             clock = (n - taken, self._substeps, dt / self._substeps)
             rest = (options.tolerance, time + taken * dt, forces.wrenches, tau, self._e, self._saddle, self._s)
-            if self._balls is not None and not driven and not self._grips:
+            if self._balls is not None and not driven and self.whole is self._base:
                 balls, structure, work = self._balls
                 state = (self._s.pose, self._s.u, work, self._s.report)
                 more, status = take_ball_steps(balls, structure, *clock, options.tolerance, forces.wrenches, *state)
@@ -97,10 +95,11 @@ class MultipliersStepper(MaximalState, Stepper):
         """Take what was set from outside before the first of several steps."""
         self._take_edits()
         if not self._closed:
+            self.aim_rows(time, 0.0)
             self.check_loops()
             self._closed = True
         self._time = time
-        for grip in self._grips:
+        for grip in self._row_grips:
             self._aim(grip)
 
     def _put_state(self, *, check: bool = True) -> None:
@@ -138,34 +137,43 @@ class MultipliersStepper(MaximalState, Stepper):
         evaluate_state(self._setup, self._time, self._e, self._s)
         return self._position_of(link, point)
 
+    def tune(self, options: Multipliers) -> None:
+        """Continue with other options; the integrator, the solver, the order and the coordinates stay."""
+        for word in ("integrator", "solver", "order", "coordinates"):
+            now = getattr(self._options, word)
+            if getattr(options, word) != now:
+                raise StateError(f'method "multipliers" cannot change {word} while running; it is "{now}"')
+        self._options, self._strict = options, options.stabilization == "project"
+        self._options_of_solver["strict"] = self._strict
+        self._substeps = options.substeps or (2 if options.integrator == "rk4" else 1)
+        self.invalidate()
+
     # Grips
 
     def grab(self, grip: Grip) -> Stepper:
         """Add a grip; see `Stepper`."""
         if self.whole.bodies.kind[grip.link] >= SCALABLE:
             raise UnsupportedByMethod("grips act on bodies that keep their size only")
-        self._regrip([*self._grips, grip])
+        self._regrip([*self._row_grips, grip])
         return self
 
     def release(self, grip: Grip) -> Stepper:
         """Remove a grip."""
-        self._regrip([one for one in self._grips if one is not grip])
+        self._regrip([one for one in self._row_grips if one is not grip])
         return self
 
     def reset_grips(self) -> None:
         """Set up the rows of all grips again."""
-        self._regrip(list(self._grips))
+        self._regrip(list(self._row_grips))
 
     def _regrip(self, grips: list[Grip]) -> None:
         """Make table and solver anew for other grips, the state kept."""
         self._take_edits()
-        self._grips, options = grips, self._options
-        whole = with_grips(self._model, self._base, grips)
-        strict = options.stabilization == "project"
-        self._rebuild(self._base, whole, solver=options.solver, strict=strict, soft=self._soft)
+        self._row_grips = grips
+        self._change(list(self._attached))
 
     def _frame(self, grip: Grip) -> np.ndarray:
-        row = grip_rows(self._base, self._grips, grip)
+        row = grip_rows(self._without_grips, self._row_grips, grip)
         return self.whole.table.pair_frame[self.whole.table.row_pair[row, 0]]
 
     def _error(self, grip: Grip) -> tuple[np.ndarray, np.ndarray]:
@@ -195,7 +203,7 @@ class MultipliersStepper(MaximalState, Stepper):
 
     def held_grips(self) -> Sequence[Grip]:
         """Return the grips."""
-        return self._grips
+        return self._row_grips
 
     def grip_force(self, grip: Grip) -> np.ndarray:
         """Return the force (3,) a grip pulls with now, world axes."""

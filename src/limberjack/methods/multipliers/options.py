@@ -51,7 +51,7 @@ class Multipliers(Method):
         {"springs", "motors", "loops", "limits", "gears", "velocity", "bodies", "armature", "contacts"}
     )
 
-    verbs: ClassVar[frozenset[str]] = frozenset({"grab", "impulse", "reactions"})
+    verbs: ClassVar[frozenset[str]] = frozenset({"grab", "move", "drive", "attach", "impulse", "tune", "reactions"})
     # takes constraints whose forces act along other directions than their rows
     unsymmetric: ClassVar[bool] = True
 
