@@ -296,16 +296,13 @@ class Viewer:
     def _display(self) -> None:
         """Show frame after frame, the newest each time; no other thread waits for this one."""
         last, shown, generation, stand = -1, 0.0, -1, None
-        previews, begun = 0, time.perf_counter()
+        previews = 0
         while not self._closed:
             frame = self.runner.frame(last, timeout=0.2)
             try:
                 now = time.perf_counter()
-                if self.runner.state == "compiling":
-                    self.panel.run.show_compiling(now - begun, self.runner.compiled_functions)
-                else:
-                    begun = now
-                    self.panel.run.show_compiling(None)
+                compiling = self.runner.compiling
+                self.panel.run.show_compiling(compiling)
                 if frame is not None:
                     last = frame.number
                     if frame.generation != generation:
@@ -324,7 +321,7 @@ class Viewer:
                     if self._dirty or self.server.get_clients() or not self.runner.shown.is_set():
                         self._show(frame)
                         self.runner.shown.set()
-                if now - shown > 1.0 / _WORDS:
+                if now - shown > 1.0 / _WORDS and compiling is None:
                     shown = now
                     self._speak(frame)
             except Exception as error:  # a frame that fails must not end the thread
@@ -375,10 +372,8 @@ class Viewer:
         elif runner.state == "ready":
             time = f"t = {sim.time if moment is None else moment.time:.3f} s"
             playing = " · looking back" if moment is not None else "" if runner.playing else " · paused"
-            self.panel.run.status.content = (
-                f"**{time}**{playing} · {runner.steps_per_second:.0f} steps/s · "
-                f"real time x {runner.real_time_factor:.2f}"
-            )
+            speed = f"{runner.real_time_factor:.2f} of real time · {runner.steps_per_second:.0f} steps/s"
+            self.panel.run.status.content = f"**{time}**{playing}" + (f"<br>{speed}" if runner.playing else "")
         self.panel.show_state(runner.playing, runner.recorded_frames, moment is not None)
         while runner.problems:
             text = runner.problems.popleft()

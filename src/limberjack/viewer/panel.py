@@ -115,12 +115,13 @@ class RunSection(Section):
         if title in scenes.names():
             self.scene.value = title
 
-    def show_compiling(self, seconds: float | None, functions: int = 0) -> None:
-        """Show time and progress of compilation, or remove them (None)."""
-        if seconds is None:
+    def show_compiling(self, compiling: tuple[float, int] | None) -> None:
+        """Show time [s] and functions of a compilation, or remove them (None)."""
+        if compiling is None:
             if self.progress.visible:
                 self.progress.visible = False
             return
+        seconds, functions = compiling
         self.status.content = (
             f"**compiling ...** {functions} functions, {seconds:.0f} s (once; the result is kept on disk)"
         )
