@@ -169,7 +169,7 @@ def film() -> None:
         for sim in chains if k else ():
             sim.step(round(_FASTER / (_FILM_RATE * _DT)))
         with plots.canvas(_FILM_SIZE[0] / 100, _FILM_SIZE[1] / 100, 100) as figure:
-            _compose(figure, people, chains, ((-_LINKS, -_LINKS), (0.5 * _LINKS, 0.0)), 9)
+            _compose(figure, people, chains, ((-0.85 * _LINKS, -_LINKS), (0.65 * _LINKS, 0.0)), 9)
             images.append(plots.image(figure))
     plots.save_gif(FILM, images, round(1000 / _FILM_RATE))
 

@@ -144,7 +144,8 @@ def save_gif(path: Path, images: list[Any], milliseconds: int) -> None:
     strip = Image.new("RGB", (sample[0].width, sum(image.height for image in sample)))
     for i, image in enumerate(sample):
         strip.paste(image, (0, i * image.height))
-    palette = strip.quantize(96, dither=Image.Dither.NONE)
+    # by coverage: small parts keep colours of their own beside a large pale ground
+    palette = strip.quantize(112, method=Image.Quantize.MAXCOVERAGE, dither=Image.Dither.NONE)
     frames = [image.quantize(palette=palette, dither=Image.Dither.NONE) for image in images]
     buffer = io.BytesIO()
     durations = [milliseconds] * (len(frames) - 1) + [1200]
