@@ -4,8 +4,9 @@ Usage: python tools/make_headline.py [picture] [film] [table]     (default: all;
 
 The picture is docs/images/budget.png: people hung up by a hand and pendulums of 300 links, each after the same
 time, simulated with few, more and all of their joints; what moves as one has one colour. The film, the moving picture
-of the README, is docs/images/budgets.gif: the same in motion. The table goes between the
-lines `<!-- budget:start -->` and `<!-- budget:end -->` of docs/level_of_detail.md and docs/methods/adaptive.md. The same sources give the same picture; times are those of this machine.
+of the README, is docs/images/budgets.gif: the same in motion. The table goes
+between the lines `<!-- budget:start -->` and `<!-- budget:end -->` of docs/level_of_detail.md and
+docs/methods/adaptive.md. The same sources give the same picture; times are those of this machine.
 """
 
 from __future__ import annotations
@@ -46,7 +47,7 @@ _WIDE, _HIGH, _PAINTED = 1560, 980, 530
 _FAR, _ASIDE, _ANGLE = 9.0, 0.7, 0.35
 _APART = 0.24 * _WIDE / _PAINTED * 2.0 * _FAR * np.tan(0.5 * _ANGLE)
 # The film: its size and frames; people in real time, pendulums three times as fast.
-_FILM_SIZE, _FRAMES, _FILM_RATE, _FASTER = (720, 452), 66, 15, 3.0
+_FILM_SIZE, _FRAMES, _FILM_RATE, _FASTER = (720, 452), 60, 15, 3.0
 
 
 def _method(budget: int | None) -> Any:
@@ -169,7 +170,7 @@ def film() -> None:
         for sim in chains if k else ():
             sim.step(round(_FASTER / (_FILM_RATE * _DT)))
         with plots.canvas(_FILM_SIZE[0] / 100, _FILM_SIZE[1] / 100, 100) as figure:
-            _compose(figure, people, chains, ((-0.85 * _LINKS, -_LINKS), (0.65 * _LINKS, 0.0)), 9)
+            _compose(figure, people, chains, ((-0.78 * _LINKS, -0.9 * _LINKS), (0.72 * _LINKS, 0.0)), 9)
             images.append(plots.image(figure))
     plots.save_gif(FILM, images, round(1000 / _FILM_RATE))
 

@@ -624,7 +624,7 @@ def test_other_sites_are_refused_in_the_browser(page, opened, tmp_path):
 
 
 def test_glb_passes_the_validator(tmp_path):
-    """The Khronos validator finds nothing wrong with motions of meshes, springs and ground, nor with models with physics."""
+    """The Khronos validator finds nothing wrong with motions of meshes, springs and ground, nor with physics."""
     validator = Path(os.environ.get("GLTF_VALIDATOR", "node_modules/gltf-validator")).resolve()
     program = (
         f"const v = require({json.dumps(str(validator))}), fs = require('fs');"

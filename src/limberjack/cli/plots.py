@@ -144,8 +144,10 @@ def save_gif(path: Path, images: list[Any], milliseconds: int) -> None:
     strip = Image.new("RGB", (sample[0].width, sum(image.height for image in sample)))
     for i, image in enumerate(sample):
         strip.paste(image, (0, i * image.height))
-    # by coverage: small parts keep colours of their own beside a large pale ground
-    palette = strip.quantize(112, method=Image.Quantize.MAXCOVERAGE, dither=Image.Dither.NONE)
+    # half by area, for smooth grounds, half by coverage: small parts keep colours of their own
+    halves = [strip.quantize(56, method) for method in (Image.Quantize.MEDIANCUT, Image.Quantize.MAXCOVERAGE)]
+    palette = Image.new("P", (1, 1))
+    palette.putpalette([x for half in halves for x in (half.getpalette() or [])[: 3 * 56]])
     frames = [image.quantize(palette=palette, dither=Image.Dither.NONE) for image in images]
     buffer = io.BytesIO()
     durations = [milliseconds] * (len(frames) - 1) + [1200]
