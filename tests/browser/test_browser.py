@@ -485,7 +485,7 @@ def test_a_recording_of_several_budgets_is_one_page(page, browser, opened, tmp_p
     assert holds(made, "window.player && window.player.ready && window.player.drawn > 0")
     assert made.evaluate("player.runs.map(r => r.d.label)") == ["budget 3", "budget 1"]
     assert made.evaluate("player.runs.every(r => r.clusters)")
-    assert set(made.evaluate("Object.keys(player.runs[0].d.plots)")) >= {"active joints", "error [%]", "energy [J]"}
+    assert set(made.evaluate("Object.keys(player.runs[0].d.plots)")) >= {"active joints", "error [m]", "energy [J]"}
     assert shot(made, "page_dark")[5, 400].max() < 90  # the colours the browser asks for
     context.close()
 
@@ -525,7 +525,7 @@ def test_a_page_of_several_budgets(browser, tmp_path):
     assert made.evaluate("player.runs.every(r => r.clusters)")
     assert made.locator("#colors").input_value() == "cluster"
     names = made.evaluate("Object.keys(player.runs[1].d.plots)")
-    assert {"active joints", "error [%]", "time per step [ms]", "energy [J]"} <= set(names)
+    assert {"active joints", "error [m]", "time per step [ms]", "energy [J]"} <= set(names)
     active = made.evaluate("player.runs.map(r => Math.max(...r.d.plots['active joints']))")
     assert active == [20, 5, 1]
     made.evaluate("player.setPlaying(false); player.setTime(0.4)")

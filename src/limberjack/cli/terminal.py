@@ -140,6 +140,8 @@ def ended_like_interrupted() -> Iterator[list[int]]:
 
     def note(number: int, frame: Any) -> None:
         ended.append(number)
+        if signal.getsignal(signal.SIGINT) == signal.SIG_IGN:  # of a job that a script runs in the background
+            raise KeyboardInterrupt
         signal.raise_signal(signal.SIGINT)
 
     before = signal.signal(signal.SIGTERM, note)
