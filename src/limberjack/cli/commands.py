@@ -222,19 +222,17 @@ class View(_Moving):
                 if built.done():
                     built.result()
             viewer = Viewer(None, **options)
-            try:
+            try:  # Ctrl-C ends it like any other command of the viewer, whatever comes first
                 self._show(viewer.url if self.target else viewer.gallery_url)
                 if built is not None:
                     sim, scene, notes = built.result()
                     terminal.tell(notes, self.target)
                     viewer.open(sim, scene.drive, scene.name, way=self._way(scene))
-            except KeyboardInterrupt:  # as it ends `wait`
+                viewer.wait()
+            except KeyboardInterrupt:
+                pass
+            finally:
                 viewer.close()
-                return 0
-            except BaseException:
-                viewer.close()
-                raise
-        viewer.wait()
         return 0
 
     def _built(self) -> tuple[Simulation, Scene, Any]:
