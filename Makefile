@@ -63,7 +63,7 @@ pages: $(VENV)/docs.stamp ## write the pages that follow from the code
 images: $(VENV)/images.stamp ## draw the pictures of the documentation anew
 	$(BIN)/python tools/make_images.py
 
-headline: $(VENV)/headline.stamp ## draw and measure the headline of the README anew
+headline: $(VENV)/headline.stamp ## draw budgets at work, the moving picture of the README, and measure their table anew
 	$(BIN)/python tools/make_headline.py
 
 gallery: $(VENV)/gallery.stamp ## paint the pictures of the gallery anew

@@ -1,16 +1,18 @@
-"""Draw the headline of the README, a budget at work, and measure the table of error against cost beside it.
+"""Draw a budget at work, still and moving, and measure the table of error against cost.
 
-Usage: python tools/make_headline.py [picture] [table]     (default: both; the picture needs the extra "plot")
+Usage: python tools/make_headline.py [picture] [film] [table]     (default: all; pictures need the extra "plot")
 
 The picture is docs/images/budget.png: people hung up by a hand and pendulums of 300 links, each after the same
-time, simulated with few, more and all of their joints; what moves as one has one colour. The table goes between the
-lines `<!-- budget:start -->` and `<!-- budget:end -->` of README.md, docs/level_of_detail.md and
+time, simulated with few, more and all of their joints; what moves as one has one colour. The film, the moving picture
+of the README, is docs/images/budgets.gif: the same in motion. The table goes
+between the lines `<!-- budget:start -->` and `<!-- budget:end -->` of docs/level_of_detail.md and
 docs/methods/adaptive.md. The same sources give the same picture; times are those of this machine.
 """
 
 from __future__ import annotations
 
 import sys
+from functools import cache
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -27,13 +29,15 @@ from limberjack_lab.bench.table import machine
 from limberjack_lab.papers.pictures import chain_corners
 
 ROOT = Path(__file__).parent.parent
-PICTURE, LARGEST = ROOT / "docs" / "images" / "budget.png", 250_000
-PAGES = (ROOT / "README.md", ROOT / "docs" / "level_of_detail.md", ROOT / "docs" / "methods" / "adaptive.md")
+PICTURE, FILM = (ROOT / "docs" / "images" / name for name in ("budget.png", "budgets.gif"))
+# The film opens the README: it must load at once.
+LARGEST = {PICTURE: 250_000, FILM: 900_000}
+PAGES = (ROOT / "docs" / "level_of_detail.md", ROOT / "docs" / "methods" / "adaptive.md")
 START, END = "<!-- budget:start -->\n", "<!-- budget:end -->\n"
 # Joints simulated, None = all by method full.
 FIGURES, PENDULUMS, MEASURED = (3, 10, 30, None), (5, 20, 100, None), (1, 5, 20, 50, 100)
 _INK, _PALE = "#22303c", "#aab3ba"
-_BOLD: dict[str, Any] = {"ha": "center", "fontsize": 12, "weight": "bold", "color": _INK}
+_BOLD: dict[str, Any] = {"ha": "center", "weight": "bold", "color": _INK}
 _HUNG, _SWUNG = 0.5, 4.0  # moments of the picture [s]
 _SECONDS, _RATE = 5.0, 30.0  # how long errors are looked at [s], and how often [1/s]
 _LINKS, _DT = 300, 2.5e-4
@@ -42,6 +46,8 @@ _LINKS, _DT = 300, 2.5e-4
 _WIDE, _HIGH, _PAINTED = 1560, 980, 530
 _FAR, _ASIDE, _ANGLE = 9.0, 0.7, 0.35
 _APART = 0.24 * _WIDE / _PAINTED * 2.0 * _FAR * np.tan(0.5 * _ANGLE)
+# The film: its size and frames; people in real time, pendulums three times as fast.
+_FILM_SIZE, _FRAMES, _FILM_RATE, _FASTER = (720, 452), 60, 15, 3.0
 
 
 def _method(budget: int | None) -> Any:
@@ -55,7 +61,7 @@ def _clusters(sim: lj.Simulation) -> np.ndarray:
     return values
 
 
-def hung(budget: int | None) -> lj.Simulation:
+def hung(budget: int | None, seconds: float | None = None) -> lj.Simulation:
     """Return a person who was let go a moment ago and hangs by the right hand."""
     sim = lj.Simulation(lj.scenes.humanoid(limits="soft", contacts=False), _method(budget), dt=1e-3)
     pose = {"right_shoulder_flexion": 2.7, "left_shoulder_flexion": 0.9, "left_hip_flexion": 1.0, "left_knee": 0.9}
@@ -65,15 +71,20 @@ def hung(budget: int | None) -> lj.Simulation:
     q[:3] += np.array((0.0, 0.0, 2.45)) - sim.body("right_hand").position
     sim.q = q
     sim.grab("right_hand")
-    sim.step(round(_HUNG / sim.dt))
+    sim.step(round((_HUNG if seconds is None else seconds) / sim.dt))
     return sim
+
+
+@cache
+def _hall(count: int, width: int, height: int) -> tuple[Drawing, Painter]:
+    """Return the drawing and the painter of so many people."""
+    drawing = Drawing(lj.scenes.crowd(figures=count, vary=0.0))
+    return drawing, Painter(drawing, width, height, smooth=3)
 
 
 def painted(sims: list[lj.Simulation], width: int, height: int) -> np.ndarray:
     """Return an image (height, width, 3) of people side by side, rigid clusters coloured."""
-    crowd = lj.scenes.crowd(figures=len(sims), vary=0.0)
-    drawing = Drawing(crowd)
-    painter = Painter(drawing, width, height, smooth=3)
+    drawing, painter = _hall(len(sims), width, height)
     values = np.concatenate([_clusters(sim) for sim in sims])
     painter.colors[: len(drawing.parts.color)] = part_colors(drawing, "rigid cluster", values, 1.0)
     # beside the middle of the world, where the tiles of the ground meet
@@ -109,27 +120,59 @@ def _pendulum(axes: Any, sim: lj.Simulation, full: np.ndarray) -> None:
     axes.plot(*corners[0], "o", color=_INK, markersize=5, zorder=3)
 
 
+def _compose(figure: Any, people: list[lj.Simulation], chains: list[lj.Simulation], box: Any, letters: int) -> None:
+    """Draw people above and pendulums below, with captions.
+
+    Args:
+        figure: of the size of the picture.
+        people: the figures.
+        chains: the pendulums, the last one with all joints.
+        box: smallest and largest corner (2, 2) that the pendulums are shown in.
+        letters: size of the captions.
+    """
+    width, height = (round(figure.dpi * inch) for inch in figure.get_size_inches())
+    low, high = box
+    full = chain_corners(chains[-1].model, chains[-1].q)
+    painting = round(height * _PAINTED / _HIGH)
+    figure.add_axes((0.0, 1.0 - painting / height, 1.0, painting / height), frameon=False).imshow(
+        painted(people, width, painting), aspect="auto"
+    )
+    bold = _BOLD | {"fontsize": letters}
+    for k in range(4):
+        at = 0.14 + 0.24 * k
+        figure.text(at, 0.435, _caption(FIGURES[k], people[k].model.joint_count - 1), **bold)
+        figure.text(at, 0.028, _caption(PENDULUMS[k], _LINKS), **bold)
+        axes = figure.add_axes((at - 0.12, 0.07, 0.24, 0.32), frameon=False, aspect="equal")
+        _pendulum(axes, chains[k], full)
+        axes.set(xlim=(low[0] - 15, high[0] + 15), ylim=(low[1] - 15, high[1] + 8))
+    for axes in figure.axes:
+        axes.set(xticks=(), yticks=())
+    text = "what moves as one rigid body has one colour; grey: the pendulum with all joints"
+    figure.text(0.5, 0.404, text, ha="center", fontsize=letters - 2, style="italic", color="#5d6a74")
+
+
 def draw() -> None:
     """Write the picture."""
     people, chains = [hung(budget) for budget in FIGURES], [swung(budget) for budget in PENDULUMS]
     full = chain_corners(chains[-1].model, chains[-1].q)
-    low, high = full.min(axis=0), full.max(axis=0)
     with plots.canvas(_WIDE / 130, _HIGH / 130, 130) as figure:
-        figure.add_axes((0.0, 1.0 - _PAINTED / _HIGH, 1.0, _PAINTED / _HIGH), frameon=False).imshow(
-            painted(people, _WIDE, _PAINTED), aspect="auto"
-        )
-        for k in range(4):
-            at = 0.14 + 0.24 * k
-            figure.text(at, 0.435, _caption(FIGURES[k], people[k].model.joint_count - 1), **_BOLD)
-            figure.text(at, 0.028, _caption(PENDULUMS[k], _LINKS), **_BOLD)
-            axes = figure.add_axes((at - 0.12, 0.07, 0.24, 0.32), frameon=False, aspect="equal")
-            _pendulum(axes, chains[k], full)
-            axes.set(xlim=(low[0] - 15, high[0] + 15), ylim=(low[1] - 15, high[1] + 8))
-        for axes in figure.axes:
-            axes.set(xticks=(), yticks=())
-        text = "what moves as one rigid body has one colour; grey: the pendulum with all joints"
-        figure.text(0.5, 0.404, text, ha="center", fontsize=10, style="italic", color="#5d6a74")
+        _compose(figure, people, chains, (full.min(axis=0), full.max(axis=0)), 12)
         figure.savefig(PICTURE, format="png", pil_kwargs={"optimize": True})
+
+
+def film() -> None:
+    """Write the moving picture: from the moment that all let go."""
+    people, chains = [hung(budget, 0.0) for budget in FIGURES], [swung(budget, 0.0) for budget in PENDULUMS]
+    images = []
+    for k in range(_FRAMES):
+        for sim in people if k else ():
+            sim.step(round(1.0 / (_FILM_RATE * sim.dt)))
+        for sim in chains if k else ():
+            sim.step(round(_FASTER / (_FILM_RATE * _DT)))
+        with plots.canvas(_FILM_SIZE[0] / 100, _FILM_SIZE[1] / 100, 100) as figure:
+            _compose(figure, people, chains, ((-0.78 * _LINKS, -0.9 * _LINKS), (0.72 * _LINKS, 0.0)), 9)
+            images.append(plots.image(figure))
+    plots.save_gif(FILM, images, round(1000 / _FILM_RATE))
 
 
 class Row(NamedTuple):
@@ -156,7 +199,7 @@ def measured(budgets: tuple[int, ...] = MEASURED, seconds: float = _SECONDS, eac
 
 
 def table(rows: list[Row]) -> str:
-    """Return the table of the README."""
+    """Return the table of the documentation."""
     heads = (f"joints of {_LINKS} simulated", "error: mean distance from `full`", "of the way travelled", "one step")
     lines = [f"| {' | '.join(heads)} | faster |", "| ---: | ---: | ---: | ---: | ---: |"]
     all_joints = rows[-1].us
@@ -184,22 +227,25 @@ def fill(rows: list[Row], path: Path) -> None:
 
 def main(words: list[str]) -> int:
     """Draw and measure; return 1 when the picture has become too large, 2 for words that are unknown."""
-    unknown = set(words) - {"picture", "table"}
+    unknown = set(words) - {"picture", "film", "table"}
     if unknown:
-        print(f"no {', '.join(sorted(unknown))}; there are picture and table", file=sys.stderr)
+        print(f"no {', '.join(sorted(unknown))}; there are picture, film and table", file=sys.stderr)
         return 2
     if not words or "table" in words:
         rows = measured()
         for page in PAGES:
             fill(rows, page)
-    if not words or "picture" in words:
-        draw()
-        size = PICTURE.stat().st_size
-        print(f"{PICTURE}: {size / 1000:.0f} kB")
-        if size > LARGEST:
-            print(f"{PICTURE.name} is larger than {LARGEST / 1000:.0f} kB", file=sys.stderr)
-            return 1
-    return 0
+    status = 0
+    for word, path, make in (("picture", PICTURE, draw), ("film", FILM, film)):
+        if words and word not in words:
+            continue
+        make()
+        size = path.stat().st_size
+        print(f"{path}: {size / 1000:.0f} kB")
+        if size > LARGEST[path]:
+            print(f"{path.name} is larger than {LARGEST[path] / 1000:.0f} kB", file=sys.stderr)
+            status = 1
+    return status
 
 
 if __name__ == "__main__":

@@ -1,4 +1,4 @@
-"""Draw the pictures of the documentation anew: docs/images/pendulum.gif, humanoid.png, budgets.gif.
+"""Draw the pictures of the documentation anew: docs/images/pendulum.gif, humanoid.png.
 
 Usage: python tools/make_images.py [NAME ...]     (default: all; needs the extra "plot")
 
@@ -15,11 +15,9 @@ from pathlib import Path
 import limberjack as lj
 from limberjack.cli import plots
 from limberjack.io.files import atomic_write
-from limberjack.viewer.drawing import PALETTE
 
 FOLDER = Path(__file__).parent.parent / "docs" / "images"
-# The moving picture opens the README: it must load at once.
-LARGEST = {"pendulum.gif": 500_000, "humanoid.png": 250_000, "budgets.gif": 700_000}
+LARGEST = {"pendulum.gif": 500_000, "humanoid.png": 250_000}
 
 
 def pendulum(path: Path) -> None:
@@ -42,41 +40,6 @@ def humanoid(path: Path) -> None:
     _shrink(path, 64)
 
 
-def budgets(path: Path) -> None:
-    """The pendulum of 300 links with 300, 20 and 1 joints simulated, clusters coloured: 18 s, three times as fast."""
-    import numpy as np
-    from matplotlib.animation import FuncAnimation, PillowWriter
-    from matplotlib.collections import LineCollection
-    from matplotlib.figure import Figure
-
-    links = 300
-    figure = Figure(figsize=(8.4, 2.2), dpi=72, layout="constrained")
-    drawn = []
-    for axes, budget in zip(figure.subplots(1, 3), (links, 20, 1), strict=True):
-        sim = lj.Simulation(lj.scenes.pendulum(links=links), lj.Adaptive(budget=budget), dt=1 / 480)
-        lines = LineCollection([], linewidths=2.5)
-        axes.add_collection(lines)
-        reach = float(np.abs(sim.positions).max()) * 1.08
-        axes.set(xlim=(-reach, reach), ylim=(-reach, 0.06 * reach), aspect="equal", xticks=(), yticks=())
-        axes.set_title(f"{budget} joint{'s' * (budget > 1)}")
-        drawn.append((sim, lines))
-    order = lj.scenes.pendulum(links=links).joint_names
-    palette = np.array(PALETTE)
-
-    def frame(k: int) -> list:
-        for sim, lines in drawn:
-            if k:
-                sim.step(96)
-            points = np.concatenate([sim.positions[:, [0, 2]], sim.positions[-1:, [0, 2]]])
-            lines.set_segments(np.stack([points[:-1], points[1:]], axis=1))
-            moving = set(sim.active_joints)
-            cluster = np.cumsum([name in moving for name in order])
-            lines.set_color(palette[cluster % len(palette)])
-        return [lines for _, lines in drawn]
-
-    FuncAnimation(figure, frame, frames=90, init_func=lambda: []).save(path, writer=PillowWriter(fps=15))
-
-
 def _shrink(path: Path, colors: int) -> None:
     """Write a PNG anew with few colours, a third of the size."""
     from PIL import Image
@@ -87,7 +50,7 @@ def _shrink(path: Path, colors: int) -> None:
     atomic_write(path, buffer.getvalue())
 
 
-IMAGES: dict[str, Callable[[Path], None]] = {"pendulum.gif": pendulum, "humanoid.png": humanoid, "budgets.gif": budgets}
+IMAGES: dict[str, Callable[[Path], None]] = {"pendulum.gif": pendulum, "humanoid.png": humanoid}
 
 
 def main(names: list[str]) -> int:

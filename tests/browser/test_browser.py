@@ -212,8 +212,11 @@ def test_a_pointer_drags_a_body(page, opened, name):
         page.mouse.move(x - 9 * k, y - 3 * k)
         page.wait_for_timeout(80)
 
+    # where the kernels of the grip were not compiled before
+    assert until(lambda: _pumped(page, lambda: viewer.runner.compiling is None), 300.0)
+
     def place():
-        return viewer.runner.ask(lambda sim: sim.positions[2] + _down(sim))
+        return viewer.runner.ask(lambda sim: sim.positions[2] + _down(sim), timeout=120.0)
 
     def _down(sim):
         from limberjack.spatial.frames import matrix_from_quaternion
@@ -372,6 +375,38 @@ def test_forces_frames_names_on_demand(page, opened):
     assert not viewer.runner.problems and not page.complaints
 
 
+def purple(picture):
+    """Return how many pixels belong to arrows of contact forces."""
+    return int(((picture[..., 2] > picture[..., 1] + 50) & (picture[..., 0] > picture[..., 1] + 20)).sum())
+
+
+def test_contact_forces_on_demand(page, opened):
+    """A ball at rest on the ground shows the force that carries it as an arrow upward, and none once it is off."""
+    b = lj.Builder("ball")
+    b.add_body("ball", mass=1.0, inertia=(0.016, 0.016, 0.016), position=(0, 0, 0.2))
+    b.add_shape_sphere("ball", 0.2, color=(0.9, 0.8, 0.3, 1))
+    b.add_shape_plane("world")
+    viewer = opened(lj.Simulation(b.build(), "impulses", dt=1 / 240), playing=True, way=(0.4, -1.0, 0.3))
+    assert until(lambda: _pumped(page, lambda: viewer.sim.time > 0.2), 90.0)
+    viewer.runner.play(False)
+    assert purple(canvas(page)) < 20
+    page.get_by_text("Show", exact=True).first.click()
+    page.get_by_label("Contact forces").click()
+    assert until(lambda: _pumped(page, lambda: purple(canvas(page)) > 60))
+    rows = np.nonzero(purple_rows(canvas(page)))[0]
+    assert rows.max() - rows.min() > 40  # upright, longer than it is wide
+    shot(page, "contact_forces")
+    page.get_by_label("Contact forces").click()
+    page.mouse.move(880, 20)
+    assert until(lambda: _pumped(page, lambda: purple(canvas(page)) < 20))
+    assert not page.complaints
+
+
+def purple_rows(picture):
+    """Return which rows of the picture have pixels of such arrows."""
+    return [purple(picture[k : k + 1]) > 0 for k in range(len(picture))]
+
+
 def test_the_past_is_scrubbed_and_continued_from(page, opened):
     """The slider leads back to the first state and pauses; the run goes on from there; played, the present returns."""
     viewer = opened(arm(q=[0.9, 0.2, 0.1]), playing=True)
@@ -433,6 +468,28 @@ def test_budgets_side_by_side(page, opened):
     assert viewer.sim.method.budget == 1 and not page.complaints
 
 
+def test_a_recording_of_several_budgets_is_one_page(page, browser, opened, tmp_path):
+    """What is downloaded from runs side by side shows each, labelled, with clusters and plots, without a network."""
+    viewer = opened(arm(method=lj.Adaptive(budget=3), q=[0.9, 0.4, 0.2]), playing=True, way=(0, -1, 0.1))
+    viewer.compare("3, 1")
+    assert until(lambda: _pumped(page, lambda: len(viewer._stages) == 2), 60.0)
+    begin = viewer.sim.time
+    assert until(lambda: _pumped(page, lambda: viewer.sim.time > begin + 0.5), 60.0)
+    with page.expect_download(timeout=60_000) as download:
+        page.get_by_role("button", name="Download", exact=True).click()
+    path = tmp_path / "arm.html"
+    download.value.save_as(path)
+    context = browser.new_context(viewport=SIZE, offline=True, color_scheme="dark")
+    made = context.new_page()
+    made.goto(path.as_uri())
+    assert holds(made, "window.player && window.player.ready && window.player.drawn > 0")
+    assert made.evaluate("player.runs.map(r => r.d.label)") == ["budget 3", "budget 1"]
+    assert made.evaluate("player.runs.every(r => r.clusters)")
+    assert set(made.evaluate("Object.keys(player.runs[0].d.plots)")) >= {"active joints", "error [m]", "energy [J]"}
+    assert shot(made, "page_dark")[5, 400].max() < 90  # the colours the browser asks for
+    context.close()
+
+
 def test_the_gallery_lists_all_scenes_and_opens_one(page):
     """Every scene has a picture that loads and a link; a click shows the scene, and no script is needed."""
     with Viewer(None, port=0, rate=10.0) as viewer:
@@ -468,7 +525,7 @@ def test_a_page_of_several_budgets(browser, tmp_path):
     assert made.evaluate("player.runs.every(r => r.clusters)")
     assert made.locator("#colors").input_value() == "cluster"
     names = made.evaluate("Object.keys(player.runs[1].d.plots)")
-    assert {"active joints", "error [%]", "time per step [ms]", "energy [J]"} <= set(names)
+    assert {"active joints", "error [m]", "time per step [ms]", "energy [J]"} <= set(names)
     active = made.evaluate("player.runs.map(r => Math.max(...r.d.plots['active joints']))")
     assert active == [20, 5, 1]
     made.evaluate("player.setPlaying(false); player.setTime(0.4)")
@@ -567,17 +624,22 @@ def test_other_sites_are_refused_in_the_browser(page, opened, tmp_path):
 
 
 def test_glb_passes_the_validator(tmp_path):
-    """The Khronos validator finds nothing wrong with models of meshes, springs, ground and animation."""
+    """The Khronos validator finds nothing wrong with motions of meshes, springs and ground, nor with physics."""
     validator = Path(os.environ.get("GLTF_VALIDATOR", "node_modules/gltf-validator")).resolve()
     program = (
         f"const v = require({json.dumps(str(validator))}), fs = require('fs');"
         "v.validateBytes(new Uint8Array(fs.readFileSync(process.argv[1]))).then("
         "r => console.log(JSON.stringify(r.issues)), e => { console.error(e); process.exit(1); });"
     )
+    paths = []
     for scene in ("humanoid", "marionette", "gear_train", "baraff_contacts"):
         model = lj.scenes.get(scene).model
         sim = lj.Simulation(model, ignore=[word for word in ("contacts",) if word in model.features()])
-        path = sim.run(0.3).save(tmp_path / f"{scene}.glb")
+        paths.append(sim.run(0.3).save(tmp_path / f"{scene}.glb"))
+    for scene in ("humanoid", "box_pile", "tank", "newtons_cradle"):
+        for suffix in ("glb", "gltf"):
+            paths.append(lj.save(lj.scenes.get(scene).model, tmp_path / f"{scene}_physics.{suffix}"))
+    for path in paths:
         done = subprocess.run(["node", "-e", program, str(path)], capture_output=True, text=True, timeout=60)
         assert done.returncode == 0, done.stderr
         issues = json.loads(done.stdout)

@@ -273,15 +273,22 @@ def test_energy_and_momentum_are_watched():
     assert not runs.is_lossless(lj.scenes.humanoid())
 
 
-@pytest.mark.parametrize(("name", "status"), [("SIGINT", 130), ("SIGTERM", 143)])
-def test_a_signal_saves_what_was_recorded(folder, name, status):
+@pytest.mark.parametrize(
+    ("name", "status", "handler"),
+    [
+        ("SIGINT", 130, "default_int_handler"),
+        ("SIGTERM", 143, "default_int_handler"),
+        ("SIGTERM", 143, "SIG_IGN"),  # as a shell starts what a script runs in the background
+    ],
+)
+def test_a_signal_saves_what_was_recorded(folder, name, status, handler):
     """A real Ctrl-C, or an end by the system: everything recorded until then is saved, and the message says where."""
     code = f"""
 import os, signal, sys, threading
 from limberjack.simulation import simulation
 from limberjack.cli.commands import main
 from limberjack.cli.doctor import EXTRAS
-signal.signal(signal.SIGINT, signal.default_int_handler)  # a parent may have had it ignored
+signal.signal(signal.SIGINT, signal.{handler})  # a parent may have had it ignored
 run = simulation.Simulation.run
 def interrupted(self, *given, **options):
     threading.Timer(0.4, os.kill, (os.getpid(), signal.{name})).start()

@@ -33,8 +33,8 @@ def test_the_page_is_filled_between_its_markers(tmp_path):
 
 
 def test_the_pages_have_the_markers_and_the_picture():
-    """The pages show the picture, which is there, and have a place for the table."""
-    assert make_headline.PICTURE.exists()
+    """The README shows the film; the pages show the picture and have a place for the table."""
+    assert f"({make_headline.FILM.relative_to(make_headline.ROOT)})" in (make_headline.ROOT / "README.md").read_text()
     for page in make_headline.PAGES:
         text = page.read_text()
         assert make_headline.START in text and make_headline.END in text
@@ -59,6 +59,6 @@ def test_people_hang_by_the_hand(monkeypatch):
 
 
 def test_unknown_words_are_refused(capsys):
-    """A word that is neither picture nor table ends with status 2 and the choices."""
-    assert make_headline.main(["film"]) == 2
-    assert "picture and table" in capsys.readouterr().err
+    """A word that is neither picture nor film nor table ends with status 2 and the choices."""
+    assert make_headline.main(["song"]) == 2
+    assert "picture, film and table" in capsys.readouterr().err

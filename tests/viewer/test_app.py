@@ -20,6 +20,7 @@ from websockets.sync.client import connect
 import limberjack as lj
 from limberjack.methods import METHODS
 from limberjack.viewer.app import Viewer
+from limberjack.viewer.history import error_in, measures, missed
 
 PROTOCOL = f"viser-v{viser.__version__}"
 
@@ -340,6 +341,25 @@ def test_budgets_have_three_units(adaptive):
     adaptive.use_budget("milliseconds", 1e3)
     assert until(lambda: adaptive.sim.method.budget == 12)
     assert until(lambda: "circle" in adaptive.panel.detail.plot.content)
+
+
+def test_errors_are_distances():
+    """What rigid joints miss is in metres, radians or pixels by the metric, 0 where nothing is rigid, more for less."""
+    model, errors = lj.scenes.pendulum(links=12), {}
+    for budget in (12, 4, 1):
+        sim = lj.Simulation(model, lj.Adaptive(budget=budget), dt=1e-3)
+        sim.step(100)
+        unit, errors[budget] = missed(sim)
+        assert unit == "m" and error_in(measures(sim, 1e-3)) == (unit, errors[budget])
+    assert errors[12] == 0.0 < errors[4] < errors[1] < 12.0
+    bounded = lj.Simulation(model, lj.Adaptive(tolerance=0.01), dt=1e-3)
+    bounded.step(100)
+    horizon, mass = bounded.method.horizon_used, sum(model.body(name).mass for name in model.body_names)
+    assert missed(bounded)[1] <= 0.5 * horizon**2 * np.sqrt(0.01 / mass) * (1 + 1e-9)
+    assert missed(lj.Simulation(model, lj.Adaptive(budget=4, metric="joints")))[0] == "rad"
+    view = lj.View(position=(0.0, -30.0, 0.0), target=(0.0, 0.0, 0.0))
+    assert missed(lj.Simulation(model, lj.Adaptive(budget=4, view=view)))[0] == "px"
+    assert error_in(measures(lj.Simulation(model), 1e-3)) is None
 
 
 def test_runs_side_by_side_keep_step(adaptive):

@@ -101,21 +101,20 @@ def test_frames_come_in_order_and_nobody_is_waited_for(runner):
     assert len(later.q) == runner.sim.model.nq
 
 
-def test_functions_compiled_are_counted():
-    """While a simulation is made ready the functions Numba compiles are counted, from nought for each."""
+def test_compiling_is_told_while_it_lasts(runner):
+    """What Numba compiles in the midst of a command is told with its time and functions, and nothing afterwards."""
+    seen = []
 
-    class Compiling(lj.Simulation):
-        def step(self, *steps):
-            for _ in range(3):
-                numba.njit(lambda x: x + 1)(1.0)
-            return super().step(*steps)
+    def compile_something(sim):
+        inner = numba.njit(lambda x: x + 1)
+        outer = numba.njit(lambda x: inner(x) + inner(x + 1) + np.sin(x))
+        outer(1.0)
 
-    scene = lj.scenes.get("pendulum")
-    runner = Runner(Compiling(scene.model, scene.method, scene.dt))
-    runner._compile(runner.sim)
-    first = runner.compiled_functions
-    runner._compile(lj.Simulation(scene.model, scene.method, scene.dt))
-    assert first >= 3 and runner.compiled_functions == 0
+    runner.order(compile_something)
+    assert until(lambda: seen.append(runner.compiling) or seen[-1] is not None)
+    assert until(lambda: runner.compiling is None)
+    assert seen[-1][0] >= 0.0 and seen[-1][1] >= 0
+    assert runner._compiling.count >= 2 and not runner.problems
 
 
 def test_drives_run_sixty_times_a_second():

@@ -87,7 +87,8 @@ class _Source:
                 raise StateError(
                     f'--base, --roots, --package-path, --no-repair are for files; "{self.target}" is a scene'
                 )
-            return self._ready_made(**dict(terminal.setting(text, "--set") for text in self.set))
+            with terminal.waiting(f"building {self.target}"):
+                return self._ready_made(**dict(terminal.setting(text, "--set") for text in self.set))
         path = Path(self.target)
         if not path.suffix and not path.exists():
             close = difflib.get_close_matches(self.target, known, n=2, cutoff=0.5)
@@ -102,7 +103,8 @@ class _Source:
         from limberjack.io import load
 
         options: dict[str, Any] = {"roots": self.roots, "package_paths": self.package_path}
-        model = load(path, repair=self.repair, base=self.base or "fixed", **options)
+        with terminal.waiting(f"loading {self.target}"):
+            model = load(path, repair=self.repair, base=self.base or "fixed", **options)
         return scenes.Scene(model.name, model, dt=model.timestep or scenes.Scene.dt)
 
     def _ready_made(self, **options: Any) -> Scene:
@@ -149,7 +151,8 @@ class _Moving(_Source):
         method = self._method(scene.method)
         ignore = [word.strip() for text in self.ignore for word in text.split(",") if word.strip()]
         try:
-            return Simulation(scene.model, method, dt, ignore=ignore), scene
+            with terminal.waiting(f"preparing {self.target}"):
+                return Simulation(scene.model, method, dt, ignore=ignore), scene
         except UnsupportedByMethod as error:
             missing = [word for word in scene.model.features() if word not in method.supports]
             text = str(error).partition(" To run without")[0]
@@ -219,19 +222,17 @@ class View(_Moving):
                 if built.done():
                     built.result()
             viewer = Viewer(None, **options)
-            try:
+            try:  # Ctrl-C ends it like any other command of the viewer, whatever comes first
                 self._show(viewer.url if self.target else viewer.gallery_url)
                 if built is not None:
                     sim, scene, notes = built.result()
                     terminal.tell(notes, self.target)
                     viewer.open(sim, scene.drive, scene.name, way=self._way(scene))
-            except KeyboardInterrupt:  # as it ends `wait`
+                viewer.wait()
+            except KeyboardInterrupt:
+                pass
+            finally:
                 viewer.close()
-                return 0
-            except BaseException:
-                viewer.close()
-                raise
-        viewer.wait()
         return 0
 
     def _built(self) -> tuple[Simulation, Scene, Any]:
@@ -582,8 +583,10 @@ class Convert(_Source):
         if self.model is None and given == ".csv":
             raise StateError(f'"{self.target}" is a table without its model: --model FILE says which moved')
         if wanted not in (*models, *motions):
-            what = "of a motion " + ", ".join(motions) if motion else "of a model " + ", ".join((*models, *_STILLS))
-            raise FileError(self.out, f'no writer for "{wanted or "no suffix"}"; there is {what}')
+            known = (*motions, *models) if motion else (*models, *_STILLS)
+            what, choices = "motion" if motion else "model", ", ".join(dict.fromkeys(known))
+            suffix = f'"{wanted}"' if wanted else "a file without suffix"
+            raise FileError(self.out, f"a {what} is not written as {suffix}; the suffix is one of {choices}")
         if motion and wanted in motions:
             return self._motion()
         if not motion and wanted not in (*models, *_STILLS):
@@ -652,7 +655,8 @@ class Assemble(_Source):
         if self.out is not None:
             terminal.check_output(self.out, "model writer")
         model = self.scene().model
-        done = assemble(model, pins=self.pin, tolerance=self.tolerance, iterations=self.iterations)
+        with terminal.waiting(f"assembling {self.target}"):
+            done = assemble(model, pins=self.pin, tolerance=self.tolerance, iterations=self.iterations)
         word = "closed" if done.closed else f"{len(done.open)} of {model.joint_count} joints stay open"
         terminal.say(f"{model.name}: {word}, error {done.error:.3g} after {done.iterations} iterations")
         for name in sorted(done.open, key=lambda name: -done.residuals[name])[:20]:

@@ -19,7 +19,7 @@ from limberjack.model.spec import WORLD
 from limberjack.simulation.simulation import Simulation
 from limberjack.simulation.trajectory import Trajectory
 
-__all__ = ["animate_pendulum", "canvas", "draw_flight", "thrown_humanoid"]
+__all__ = ["animate_pendulum", "canvas", "draw_flight", "image", "save_gif", "thrown_humanoid"]
 
 _INK, _PALE, _PAPER = "#22303c", "#9aa5ad", "#fbfaf7"
 # Recorded frames per frame of the pendulum's animation.
@@ -128,14 +128,15 @@ def _figure_drawing(trajectory: Trajectory, frame: int) -> Any:
 # -- animations ------------------------------------------------------------------------------------
 
 
-def _image(figure: Any) -> Any:
+def image(figure: Any) -> Any:
+    """Return what a figure shows, as an image."""
     from PIL import Image
 
     figure.canvas.draw()
     return Image.fromarray(np.asarray(figure.canvas.buffer_rgba())[..., :3].copy())
 
 
-def _save_gif(path: Path, images: list[Any], milliseconds: int) -> None:
+def save_gif(path: Path, images: list[Any], milliseconds: int) -> None:
     """Write a looping animation whose frames share one palette, which keeps it small and free of flicker."""
     from PIL import Image
 
@@ -143,7 +144,10 @@ def _save_gif(path: Path, images: list[Any], milliseconds: int) -> None:
     strip = Image.new("RGB", (sample[0].width, sum(image.height for image in sample)))
     for i, image in enumerate(sample):
         strip.paste(image, (0, i * image.height))
-    palette = strip.quantize(96, dither=Image.Dither.NONE)
+    # half by area, for smooth grounds, half by coverage: small parts keep colours of their own
+    halves = [strip.quantize(56, method) for method in (Image.Quantize.MEDIANCUT, Image.Quantize.MAXCOVERAGE)]
+    palette = Image.new("P", (1, 1))
+    palette.putpalette([x for half in halves for x in (half.getpalette() or [])[: 3 * 56]])
     frames = [image.quantize(palette=palette, dither=Image.Dither.NONE) for image in images]
     buffer = io.BytesIO()
     durations = [milliseconds] * (len(frames) - 1) + [1200]
@@ -181,6 +185,6 @@ def animate_pendulum(path: Path, trajectory: Trajectory, tick: Callable[[], None
             chain.set_array(np.linspace(0.0, 1.0, len(corners) - 1))
             tip.set_data(*np.array(ends[-30:]).T)
             clock_text.set_text(f"{trajectory.times[k]:4.1f} s")
-            images.append(_image(figure))
+            images.append(image(figure))
             tick()
-    _save_gif(path, images, 50)
+    save_gif(path, images, 50)

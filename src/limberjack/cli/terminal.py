@@ -78,6 +78,34 @@ def warn(message: str) -> None:
     print(f"limberjack: {clean(message)}", file=sys.stderr)
 
 
+@contextmanager
+def waiting(text: str) -> Iterator[None]:
+    """Show on a terminal what the block does, and for how long, once it has taken a second."""
+    if not sys.stderr.isatty():
+        yield
+        return
+    from rich.console import Console
+    from rich.progress import Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
+
+    columns = (SpinnerColumn(), TextColumn("{task.description}", markup=False), TimeElapsedColumn())
+    with Progress(*columns, console=Console(stderr=True), transient=True, auto_refresh=False) as progress:
+        task = progress.add_task(clean(text), total=None, visible=False)
+        over = threading.Event()
+
+        def show() -> None:
+            while not over.wait(1.0):
+                progress.update(task, visible=True)
+                progress.refresh()
+
+        clock = threading.Thread(target=show, daemon=True)
+        clock.start()
+        try:
+            yield
+        finally:
+            over.set()
+            clock.join()
+
+
 def grid(rows: Mapping[str, str]) -> Any:
     """Return a table of two columns without a header."""
     from rich.table import Table
@@ -112,6 +140,8 @@ def ended_like_interrupted() -> Iterator[list[int]]:
 
     def note(number: int, frame: Any) -> None:
         ended.append(number)
+        if signal.getsignal(signal.SIGINT) == signal.SIG_IGN:  # of a job that a script runs in the background
+            raise KeyboardInterrupt
         signal.raise_signal(signal.SIGINT)
 
     before = signal.signal(signal.SIGTERM, note)

@@ -24,7 +24,7 @@ from limberjack.simulation.recorder import Bar
 from limberjack.simulation.trajectory import Trajectory
 from limberjack.spatial.frames import turn_z_to
 from limberjack.viewer import geometry
-from limberjack.viewer.colors import cluster_table
+from limberjack.viewer.colors import cluster_rows, cluster_table
 from limberjack.viewer.drawing import Drawing
 from limberjack.viewer.film import Shot, chosen_shot, require_frames
 
@@ -133,9 +133,8 @@ def _clusters(trajectory: Trajectory, clusters: Any) -> dict[str, Any]:
     table, wanted = np.asarray(clusters), (len(trajectory), trajectory.model.body_count)
     if table.shape != wanted:
         raise ModelError(f"clusters: shape {table.shape}, not (frames, bodies) = {wanted}")
-    colors = len(cluster_table())
     # as in the viewer; what is fixed to the world has the last colour
-    return {"clusters": _planes(np.where(table >= 0, table.astype(np.int64) * 7 % colors, colors).astype("<i2"))}
+    return {"clusters": _planes(np.where(table >= 0, cluster_rows(table), len(cluster_table())).astype("<i2"))}
 
 
 def _plots(trajectory: Trajectory, plots: Mapping[str, Any] | None) -> dict[str, Any]:

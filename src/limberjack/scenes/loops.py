@@ -113,6 +113,8 @@ def simple_pendulum(*, length: float = 1.0, mass: float = 1.0, bar: str = "hinge
     if chosen(bar, "bar", "simple_pendulum", ("hinge", "rod")) == "hinge":
         builder.add_body("bob", mass=mass, inertia=(0.0, 0.0, 0.0))
         builder.add_joint_hinge("pivot", WORLD, "bob", position_in_child=(length, 0.0, 0.0))
+        along = {"position": (0.5 * length, 0.0, 0.0), "rotation": (math.sqrt(0.5), 0.0, math.sqrt(0.5), 0.0)}
+        builder.add_shape_capsule("bob", 0.01 * length, length, color=(0.35, 0.37, 0.40, 1.0), collide=False, **along)
     else:
         builder.add_particle("bob", mass=mass, position=(-length, 0.0, 0.0))
         builder.add_joint_distance("rod", WORLD, "bob", length=length)
@@ -460,5 +462,6 @@ def knife_edge(*, mass: float = 1.0, speed: float = 2.0, slope: float = 0.3) -> 
     builder.add_joint_planar("ice", WORLD, "blade", start=(0, 0, 0), start_velocity=(0, 0, speed))
     builder.add_no_slip("edge", "blade", direction=(0, 1, 0))
     builder.add_shape_box("blade", (0.4, 0.02, 0.1), color=_COLORS[1], collide=False)
+    builder.add_shape_plane(WORLD, position=(0.0, 0.0, -0.05), collide=False)
     builder.add_point("contact", "blade", (0, 0, 0))
     return builder.build()

@@ -202,6 +202,7 @@ def rolling_disc(*, radius: float = 0.3, mass: float = 2.0, tilt: float = 1.1, p
     builder.add_constraint(_register("disc_height", _disc_height), "height", WORLD, "disc", data=(radius,))
     kind = _register("disc_rolls", _disc_rolls, rows=2, velocity=True)
     builder.add_constraint(kind, "contact", WORLD, "disc", data=(radius,))
+    builder.add_shape_plane(WORLD, collide=False)
     return builder.build()
 
 
@@ -237,6 +238,7 @@ def steered_cart(*, wheelbase: float = 1.2, steer: float = 0.4, speed: float = 2
     builder.add_shape_box(
         "cart", (wheelbase, 0.3, 0.1), position=(0.5 * wheelbase, 0.0, 0.2), color=_COLORS[1], collide=False
     )
+    builder.add_shape_plane(WORLD, position=(0.0, 0.0, -0.15), collide=False)
     return builder.build()
 
 

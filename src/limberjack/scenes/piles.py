@@ -284,4 +284,9 @@ def newtons_cradle(*, balls: int = 5, lifted: int = 1, angle: float = 0.6) -> Mo
         builder.add_shape_sphere(
             name, radius, position=(0.0, 0.0, -length), restitution=1.0, friction=0.0, color=_COLORS[k % 4]
         )
+    string = length - radius
+    for k in range(balls):
+        builder.add_shape_capsule(
+            f"ball{k}", 0.006, string, position=(0.0, 0.0, -0.5 * string), collide=False, color=(0.35, 0.37, 0.40, 1.0)
+        )
     return builder.build()

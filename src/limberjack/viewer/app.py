@@ -219,7 +219,10 @@ class Viewer:
         sims, model = [run.sim for run in self.runner.runs], self.sim.model
         drawing = Drawing(model, merge=_MERGE, collision=True)
         ahead = [q for q in self.runner.preview if len(q) == model.nq]
-        self._framing = Framing(drawing, [frame.q, *ahead], len(sims), self._camera, self._way)
+        # the same model as before, side by side or alone again: what is known of its motion stays in the picture
+        before = self._framing if self._framing is not None and self._framing.model is model else None
+        least = None if before is None else before.box + before.moved
+        self._framing = Framing(drawing, [frame.q, *ahead], len(sims), self._camera, self._way, least)
         self._framing.keep = bool(self.panel.look.keep.value)
         self.grips.leash = max(0.05, 0.5 * drawing.size)
         self._clear_stage()
@@ -245,17 +248,21 @@ class Viewer:
         self._stages, self._labels = [], []
 
     def _label_runs(self) -> None:
-        """Write the labels of simulations side by side below them."""
-        assert self._framing is not None
-        if len(self.runner.runs) > 1:
-            low, high = self._framing.box
-            foot = np.array([*(0.5 * (low + high))[:2], low[2] - 0.06 * float((high - low).max())])
+        """Write the labels of simulations side by side below what is framed of them."""
+        runs = self.runner.runs
+        if self._framing is None or len(runs) < 2 or len(runs) != len(self._stages):
+            return
+        (low, high), moved = self._framing.box, self._framing.moved
+        foot = np.array([*(0.5 * (low + high))[:2], low[2] - 0.06 * float((high - low).max())]) + moved
+        if not self._labels:
             self._labels = [
-                self.server.scene.add_label(
-                    f"/label{k}", run.label, position=foot + stage.offset, anchor="top-center", font_screen_scale=1.3
-                )
-                for k, (run, stage) in enumerate(zip(self.runner.runs, self._stages, strict=True))
+                self.server.scene.add_label(f"/label{k}", run.label, anchor="top-center", font_screen_scale=1.3)
+                for k, run in enumerate(runs)
             ]
+        for handle, run, stage in zip(self._labels, runs, self._stages, strict=True):
+            handle.position = foot + stage.offset
+            if handle.text != run.label:
+                handle.text = run.label
 
     async def _welcome(self, client: Any) -> None:
         self._dirty = True
@@ -296,16 +303,13 @@ class Viewer:
     def _display(self) -> None:
         """Show frame after frame, the newest each time; no other thread waits for this one."""
         last, shown, generation, stand = -1, 0.0, -1, None
-        previews, begun = 0, time.perf_counter()
+        previews = 0
         while not self._closed:
             frame = self.runner.frame(last, timeout=0.2)
             try:
                 now = time.perf_counter()
-                if self.runner.state == "compiling":
-                    self.panel.run.show_compiling(now - begun, self.runner.compiled_functions)
-                else:
-                    begun = now
-                    self.panel.run.show_compiling(None)
+                compiling = self.runner.compiling
+                self.panel.run.show_compiling(compiling)
                 if frame is not None:
                     last = frame.number
                     if frame.generation != generation:
@@ -313,7 +317,7 @@ class Viewer:
                         if stand != (self.sim.model, len(frame.runs)):
                             stand = (self.sim.model, len(frame.runs))
                             self._set_stage(frame)
-                        self._label_again()
+                        self._label_runs()
                         self._panel_stale = True
                     if self._panel_stale:
                         self._panel_stale = False
@@ -324,7 +328,7 @@ class Viewer:
                     if self._dirty or self.server.get_clients() or not self.runner.shown.is_set():
                         self._show(frame)
                         self.runner.shown.set()
-                if now - shown > 1.0 / _WORDS:
+                if now - shown > 1.0 / _WORDS and compiling is None:
                     shown = now
                     self._speak(frame)
             except Exception as error:  # a frame that fails must not end the thread
@@ -332,10 +336,6 @@ class Viewer:
                 if not self._closed:
                     self.runner.problems.append(f"{type(error).__name__}: {error}")
                     time.sleep(0.2)
-
-    def _label_again(self) -> None:
-        for handle, run in zip(self._labels, self.runner.runs, strict=False):
-            handle.text = run.label
 
     def _see(self, motion: list[np.ndarray]) -> None:
         """Aim the cameras at the motion to come."""
@@ -375,10 +375,8 @@ class Viewer:
         elif runner.state == "ready":
             time = f"t = {sim.time if moment is None else moment.time:.3f} s"
             playing = " · looking back" if moment is not None else "" if runner.playing else " · paused"
-            self.panel.run.status.content = (
-                f"**{time}**{playing} · {runner.steps_per_second:.0f} steps/s · "
-                f"real time x {runner.real_time_factor:.2f}"
-            )
+            speed = f"{runner.real_time_factor:.2f} of real time · {runner.steps_per_second:.0f} steps/s"
+            self.panel.run.status.content = f"**{time}**{playing}" + (f"<br>{speed}" if runner.playing else "")
         self.panel.show_state(runner.playing, runner.recorded_frames, moment is not None)
         while runner.problems:
             text = runner.problems.popleft()
@@ -390,6 +388,7 @@ class Viewer:
                 corners = self._stages[min(frame.lead, len(self._stages) - 1)].corners()
                 if corners is not None:
                     self._framing.step_back(*corners, self._cameras())
+                self._label_runs()
         if self.panel.plots.live.value and runner.state == "ready":
             self.panel.plots.show(runner.runs)
         if self._sight:
@@ -531,7 +530,6 @@ class Viewer:
                 self._budget.set(sim, unit, value)
                 run = self.runner.runs[self.runner.lead]
                 run.label = label_of(sim) if run.label else ""
-                self._label_again()
 
         self.runner.order(change)
 

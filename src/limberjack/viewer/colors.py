@@ -17,6 +17,7 @@ __all__ = [
     "UNITS",
     "body_clusters",
     "body_values",
+    "cluster_rows",
     "cluster_table",
     "clusters",
     "heat",
@@ -58,9 +59,14 @@ def body_clusters(model: Model, active: np.ndarray) -> np.ndarray:
 
 
 def cluster_table() -> np.ndarray:
-    """Return the colours (n, 3) of clusters: cluster k has that of row 7 k mod n, so that neighbours differ."""
-    table = np.array(PALETTE)
+    """Return the colours (n, 3) of clusters; grey is that of what does not move."""
+    table = np.array(PALETTE[:-1])
     return np.concatenate([table, 0.6 * table + 0.4, 0.75 * table])
+
+
+def cluster_rows(roots: np.ndarray) -> np.ndarray:
+    """Return the rows of the table for clusters by their root links: of neighbours they are far apart."""
+    return (roots.astype(np.int64) * 8) % 21  # coprime to the rows of the table
 
 
 def heat(values: np.ndarray, most: float) -> np.ndarray:
@@ -138,10 +144,8 @@ def part_colors(drawing: Drawing, mode: str, values: Any, most: float) -> np.nda
         return own
     body = drawing.parts.body
     if mode == "rigid cluster":
-        # neighbours have consecutive numbers: a stride coprime to the table's size gives them different colours
-        table = cluster_table()
-        index = np.where(values >= 0, (values.astype(np.int64) * 7) % len(table), 0)
-        shades = np.where((values >= 0)[:, None], table[index], _PALE)
+        index = np.where(values >= 0, cluster_rows(values), 0)
+        shades = np.where((values >= 0)[:, None], cluster_table()[index], _PALE)
     elif mode == "active joints":
         shades = np.where((values > 0)[:, None], _ACTIVE, _PALE)
     else:
@@ -161,7 +165,7 @@ def legend(mode: str, values: Any, most: float) -> str:
         return ""
     if mode == "rigid cluster":
         found = np.unique(values[values >= 0])
-        chips = "".join(_chip(cluster_table()[int(k) * 7 % 24]) for k in found[:16])
+        chips = "".join(_chip(color) for color in cluster_table()[cluster_rows(found[:16])])
         more = " ..." if len(found) > 16 else ""
         return f"{chips}{more}<br>{len(found)} rigid clusters: bodies of one colour move as one rigid body"
     if mode == "active joints":

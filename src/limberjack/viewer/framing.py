@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 
+from limberjack.model.model import Model
 from limberjack.reduced.dynamics import forward_kinematics
 from limberjack.viewer.camera import Eye, above_ground, bounds, framed, seen_from
 from limberjack.viewer.drawing import Drawing
@@ -37,14 +38,24 @@ class Framing:
         runs: how many stand side by side.
         exact: a camera to take as it is, or None.
         way: direction (3,) to look from; None = one that suits the motion.
+        least: a box (2, 3) to show in any case, where more of the motion is known from before; None = that of `motion`.
     """
 
-    def __init__(self, drawing: Drawing, motion: Sequence[np.ndarray], runs: int, exact: Eye | None, way: Any) -> None:
+    def __init__(
+        self, drawing: Drawing, motion: Sequence[np.ndarray], runs: int, exact: Eye | None, way: Any,
+        least: np.ndarray | None = None,
+    ) -> None:  # fmt: skip
+        self._least = least
         self._drawing, self._runs, self._exact = drawing, runs, exact
         self._way = None if way is None else np.array(way, float)
         self.keep = True
         self._told: deque[np.ndarray] = deque(maxlen=12)
         self.see(motion)
+
+    @property
+    def model(self) -> Model:
+        """The model that is framed."""
+        return self._drawing.model
 
     def see(self, motion: Sequence[np.ndarray]) -> None:
         """Frame a motion, given by coordinates along it; one that leads far away is framed as seen moving along."""
@@ -56,6 +67,8 @@ class Framing:
         if leads_away:
             boxes = boxes - (middles - middles[0])[:, None]
         self.box = np.stack([boxes[:, 0].min(axis=0), boxes[:, 1].max(axis=0)])
+        if self._least is not None and not leads_away:
+            self.box = np.stack([np.minimum(self.box[0], self._least[0]), np.maximum(self.box[1], self._least[1])])
         size = float((self.box[1] - self.box[0]).max())
         travel = np.ptp(np.concatenate([p for p, _ in poses]), axis=0) if poses[0][0].size else np.zeros(3)
         flat = travel if travel.max() > 0.5 * size and not leads_away else None

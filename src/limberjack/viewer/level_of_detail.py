@@ -11,6 +11,7 @@ from limberjack.model.model import Model
 from limberjack.model.spec import WORLD
 from limberjack.simulation.simulation import Simulation
 from limberjack.viewer.carry_over import under_method
+from limberjack.viewer.history import error_in
 
 __all__ = ["UNITS", "Budget", "Tradeoff", "budget_of", "joints_of", "label_of", "variant"]
 
@@ -67,6 +68,7 @@ class Tradeoff:
 
     def __init__(self) -> None:
         self._points: dict[int, tuple[float, float]] = {}
+        self._unit = "m"
 
     def clear(self) -> None:
         """Forget everything."""
@@ -74,9 +76,12 @@ class Tradeoff:
 
     def add(self, budget: int, numbers: dict[str, float]) -> None:
         """Add what was measured with a budget, smoothed over time."""
-        cost, error = numbers.get("time per step [ms]", 0.0), numbers.get("error [%]")
-        if error is None or not cost > 0.0 or not math.isfinite(error):
+        cost, found = numbers.get("time per step [ms]", 0.0), error_in(numbers)
+        if found is None or not cost > 0.0 or not math.isfinite(found[1]):
             return
+        unit, error = found
+        if unit != self._unit:
+            self._points, self._unit = {}, unit
         old = self._points.get(budget, (cost, error))
         self._points[budget] = (old[0] + 0.2 * (cost - old[0]), old[1] + 0.2 * (error - old[1]))
 
@@ -86,11 +91,11 @@ class Tradeoff:
         Args:
             now: their budgets.
         """
-        width, height, left, low = 290, 150, 34, 26
+        width, height, left, low = 290, 150, 44, 26
         if not self._points:
             return '<div style="font-size:12px;opacity:.7">error against cost: plotted as soon as it runs</div>'
-        most = max(cost for cost, _ in self._points.values()) * 1.15
-        worst = max(max(error for _, error in self._points.values()) * 1.15, 1.0)
+        most = _round_up(max(cost for cost, _ in self._points.values()))
+        worst = _round_up(max(1e-6, *(error for _, error in self._points.values())))
         parts = [f'<svg viewBox="0 0 {width} {height}" style="width:100%;font:10px sans-serif" fill="#56636e">']
         for k in range(3):
             x, y = left + k / 2 * (width - left - 8), (height - low) * (1 - k / 2) + 6 * (k == 2)
@@ -98,9 +103,8 @@ class Tradeoff:
             parts.append(f'<text x="{left - 4}" y="{y + 3}" text-anchor="end">{worst * k / 2:.3g}</text>')
             parts.append(f'<text x="{x}" y="{height - 13}" text-anchor="middle">{most * k / 2:.2g}</text>')
         parts.append(f'<text x="{width / 2}" y="{height - 2}" text-anchor="middle">time per step [ms]</text>')
-        parts.append(
-            f'<text x="9" y="{height / 2}" text-anchor="middle" transform="rotate(-90 9 {height / 2})">error [%]</text>'
-        )
+        turned = f'x="9" y="{height / 2 - 8}" transform="rotate(-90 9 {height / 2 - 8})"'
+        parts.append(f'<text {turned} text-anchor="middle">error [{self._unit}]</text>')
         order = {budget: k for k, budget in enumerate(now)}
         for budget, (cost, error) in sorted(self._points.items(), key=lambda item: item[0] in order):
             x = left + cost / most * (width - left - 8)
@@ -112,6 +116,12 @@ class Tradeoff:
             else:
                 parts.append(f'<circle cx="{x:.1f}" cy="{y:.1f}" r="2.5" fill="#9fb0bd"/>')
         return "".join(parts) + "</svg>"
+
+
+def _round_up(value: float) -> float:
+    """Return the least of 1, 2, 5, 10, 20, 50 ... that is not below a value, for the end of an axis."""
+    unit = 10.0 ** math.floor(math.log10(value))
+    return next(k * unit for k in (1.0, 2.0, 5.0, 10.0) if k * unit >= value * (1.0 - 1e-9))
 
 
 def label_of(sim: Simulation) -> str:

@@ -17,6 +17,7 @@ from limberjack.methods import METHODS
 from limberjack.model.model import Model
 from limberjack.simulation.simulation import Simulation
 from limberjack.viewer.colors import MODES
+from limberjack.viewer.history import error_in
 from limberjack.viewer.level_of_detail import UNITS, budget_of, joints_of
 from limberjack.viewer.overlays import FORCES, GUIDES
 from limberjack.viewer.words import METHOD_WORDS, Option, method_options
@@ -115,12 +116,13 @@ class RunSection(Section):
         if title in scenes.names():
             self.scene.value = title
 
-    def show_compiling(self, seconds: float | None, functions: int = 0) -> None:
-        """Show time and progress of compilation, or remove them (None)."""
-        if seconds is None:
+    def show_compiling(self, compiling: tuple[float, int] | None) -> None:
+        """Show time [s] and functions of a compilation, or remove them (None)."""
+        if compiling is None:
             if self.progress.visible:
                 self.progress.visible = False
             return
+        seconds, functions = compiling
         self.status.content = (
             f"**compiling ...** {functions} functions, {seconds:.0f} s (once; the result is kept on disk)"
         )
@@ -208,9 +210,9 @@ class DetailSection(Section):
 
     def measure(self, active: int, budget: int, numbers: dict[str, float], svg: str) -> None:
         """Show what the budget gives now."""
-        cost, error = (numbers.get(name, 0.0) for name in ("time per step [ms]", "error [%]"))
+        cost, (unit, error) = numbers.get("time per step [ms]", 0.0), error_in(numbers) or ("m", 0.0)
         joints = f"**{active}** of {self._joints} joints active, budget {budget}"
-        self.measured.content = f"{joints} · {cost:.3f} ms per step · error {error:.1f} %"
+        self.measured.content = f"{joints} · {cost:.3f} ms per step · error {error:.2g} {unit}"
         self.plot.content = f'<div style="padding:0 .5em">{svg}</div>'
 
     def show_runs(self, labels: list[str], lead: int, words: str) -> None:

@@ -32,18 +32,25 @@ _RATE = 60.0
 _AHEAD, _AHEAD_TIME, _EVERY = 3.0, 0.35, 6
 
 
-class _Counter(event.Listener):
-    """Counts the functions that Numba compiles."""
+class _Compiling(event.Listener):
+    """What Numba compiles now: functions done since it began, and since when; also in the midst of a command."""
 
     def __init__(self) -> None:
-        self.count = 0
+        self.count = self._depth = 0
+        self.since: float | None = None
 
     def on_start(self, event: Any) -> None:
-        """Do nothing: a function counts when it is done."""
+        """Begin a function; those it calls are compiled within."""
+        if not self._depth:
+            self.count, self.since = 0, time.perf_counter()
+        self._depth += 1
 
     def on_end(self, event: Any) -> None:
-        """Count one."""
+        """End a function."""
         self.count += 1
+        self._depth -= 1
+        if not self._depth:
+            self.since = None
 
 
 class RunFrame(NamedTuple):
@@ -118,7 +125,7 @@ class Runner:
         self.shown = threading.Event()
         if not waits:
             self.shown.set()
-        self._compiled = _Counter()
+        self._compiling = _Compiling()
         self.real_time_factor = self.steps_per_second = 0.0
         self.watchers: dict[str, Callable[[Simulation], Any]] = {}
         self.before_batch: list[Callable[[Simulation, float], None]] = []
@@ -256,9 +263,10 @@ class Runner:
         return newest if newest is not None and newest.number > after else None
 
     @property
-    def compiled_functions(self) -> int:
-        """Functions compiled so far for the simulation that is to run."""
-        return self._compiled.count
+    def compiling(self) -> tuple[float, int] | None:
+        """How long kernels have been compiled for [s], and functions done; None while none are."""
+        since = self._compiling.since
+        return None if since is None else (time.perf_counter() - since, self._compiling.count)
 
     # What was recorded
 
@@ -330,6 +338,10 @@ class Runner:
     # The thread
 
     def _run(self) -> None:
+        with event.install_listener("numba:compile", self._compiling):
+            self._step_until_stopped()
+
+    def _step_until_stopped(self) -> None:
         self._publish()
         while not self.shown.wait(0.2):
             pass
@@ -463,11 +475,10 @@ class Runner:
 
     def _compile(self, sim: Simulation, ahead: bool = False) -> None:
         """Compile the kernels of a step, and look ahead if asked to; the state is left unchanged."""
-        self.state, self._compiled = "compiling", _Counter()
+        self.state = "preparing"
         before = sim.snapshot()
         try:
-            with event.install_listener("numba:compile", self._compiled):
-                sim.step(1)
+            sim.step(1)
             if ahead:
                 self._look_ahead(sim)
         finally:

@@ -18,8 +18,10 @@ from limberjack.viewer.part_poses import Composed
 __all__ = ["Stage", "light", "sky"]
 
 _COLLISION_OPACITY = 0.45
-# Size of a pixel relative to the height of a typical window.
-_PIXEL = 1.0 / 900.0
+# Half the least width of a part, relative to the height of a window; up to this many lengths of the part itself, in
+# models of few bodies and of many, whose small parts would merge.
+_THIN, _WIDEST, _WIDEST_OF_MANY = 1.4 / 900.0, 2.5, 0.6
+_MANY = 2000
 Dragged = Callable[[str, str, Any, Any], None]
 
 
@@ -86,10 +88,10 @@ class Stage:
 
     def _add_parts(self, eye: Eye) -> None:
         drawing, parts = self.drawing, self.drawing.parts
-        pixel = 2.0 * math.tan(0.5 * eye.angle) * self._distance * _PIXEL
-        scales = drawing.thickened(pixel, limit=0.6).astype(np.float32)
+        many = drawing.model.body_count > _MANY
+        thin = 2.0 * math.tan(0.5 * eye.angle) * self._distance * _THIN
+        scales = drawing.thickened(thin, limit=_WIDEST_OF_MANY if many else _WIDEST).astype(np.float32)
         colors = _shades(parts.color)
-        many = drawing.model.body_count > 2000
         for k, mesh in enumerate(drawing.geometries):
             rows, solid = slice(self._starts[k], self._starts[k + 1]), drawing.groups[k] == "collision"
             count, glass = self._starts[k + 1] - self._starts[k], drawing.opacities[k] < 1.0
@@ -135,7 +137,8 @@ class Stage:
                 hold = f"{'pin' if keep else 'drag'} {event.client_id}" + (f" {name}" if keep else "")
                 start, end = (np.asarray(at) - self.offset for at in (event.start_position, event.end_position))
                 if event.phase == "start":
-                    self._dragged("start", name, start, hold)
+                    # a page that is slow may not know where it was pressed: the com is gripped then
+                    self._dragged("start", name, start if np.isfinite(start).all() else None, hold)
                 if event.phase != "end":
                     self._dragged("update", name, end, hold)
                 elif not keep:
