@@ -168,7 +168,9 @@ def _restored(arrays: dict[str, np.ndarray], path: Path) -> Simulation:
         state = {name.removeprefix("state."): array for name, array in arrays.items() if name.startswith("state.")}
         continued(sim, clock, state)
         compiled = str(header["compiled"])
-    except (LimberjackError, ArithmeticError, LookupError, TypeError, ValueError, AttributeError) as error:
+    except (
+        LimberjackError, ArithmeticError, LookupError, TypeError, ValueError, AttributeError, RecursionError,
+    ) as error:  # fmt: skip
         text = str(error) if isinstance(error, LimberjackError) else f"{type(error).__name__}: {error}"
         raise FileError(path, f"cannot be resumed: {text}") from error
     if compiled != _fingerprint(model):
