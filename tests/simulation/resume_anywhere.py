@@ -38,7 +38,7 @@ def advance(sim: lj.Simulation, steps: int) -> str:
 
 
 def save_somewhere(seed: int, folder: Path, most: int = 25) -> Saved | None:
-    """Run a random scene with a grip, forces, budgets and joints on the way, and save it; None where it ended before."""
+    """Save a random scene after a run with grips, forces, budgets and joints on the way; None where it failed."""
     rng, method = np.random.default_rng([seed, 7]), METHODS[seed % len(METHODS)]
     scene = draw(seed, most, 1 / 60)
     options = {"adaptive": lj.Adaptive(budget=int(rng.integers(1, 6)))}

@@ -9,6 +9,7 @@ this stay in the corpus, which `make test` reads whole.
 
 from __future__ import annotations
 
+import importlib
 import json
 import os
 import sys
@@ -265,7 +266,8 @@ def _writable(target: str, model: Any, rich: Any) -> list[Any]:
 def main(argv: list[str]) -> None:
     """Fuzz one target, or check the files named."""
     target, words = argv[1], argv[2:]
-    folder = Path(tempfile.mkdtemp(prefix=f"limberjack-{target}-", dir="/dev/shm" if os.path.isdir("/dev/shm") else None))
+    memory = "/dev/shm" if os.path.isdir("/dev/shm") else None
+    folder = Path(tempfile.mkdtemp(prefix=f"limberjack-{target}-", dir=memory))
     files = [Path(word) for word in words if not word.startswith("-") and Path(word).is_file()]
     if files:
         for path in files:
@@ -277,7 +279,8 @@ def main(argv: list[str]) -> None:
 
     # Kernels are compiled from their code, which must not be instrumented: all that is not `io` is imported before.
     lj.Simulation(_double_pendulum()).step(2)
-    lj.simulation.queries, lj.simulation.kinematic, lj.maximal.assemble
+    for module in ("simulation.queries", "simulation.kinematic", "simulation.reactions", "maximal.assemble"):
+        importlib.import_module(f"limberjack.{module}")
     with atheris.instrument_imports(include=["limberjack.io"]):
         import limberjack.io
         import limberjack.io.biovision

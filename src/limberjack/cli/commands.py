@@ -723,9 +723,9 @@ class Completion:
 
 
 _COMMANDS: dict[str, Any] = {
-    "run": Run, "replay": Replay, "view": View, "scenes": Scenes, "info": Info, "assemble": Assemble, "convert": Convert,
-    "sweep": Sweep, "warmup": Warmup, "check": Check, "bench": Bench, "papers": Papers, "demo": Demo,
-    "doctor": Doctor, "completion": Completion,
+    "run": Run, "replay": Replay, "view": View, "scenes": Scenes, "info": Info, "assemble": Assemble,
+    "convert": Convert, "sweep": Sweep, "warmup": Warmup, "check": Check, "bench": Bench, "papers": Papers,
+    "demo": Demo, "doctor": Doctor, "completion": Completion,
 }  # fmt: skip
 
 

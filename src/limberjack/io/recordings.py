@@ -102,7 +102,7 @@ class RecordingWriter:
         stays = all(getattr(before, name) == value for name, value in clock.items())
         if not changed and not removed and stays and sim.method is method:
             return
-        kept = {name: np.ascontiguousarray(a).astype(a.dtype.newbyteorder("<"), copy=False) for name, a in changed.items()}
+        kept = {name: a.astype(a.dtype.newbyteorder("<"), order="C", copy=False) for name, a in changed.items()}
         head: dict[str, Any] = {
             "clock": {name: state_files.plain(value, name) for name, value in clock.items()},
             "arrays": [[name, array.dtype.str, list(array.shape)] for name, array in kept.items()],

@@ -140,11 +140,11 @@ def thrown(quick: bool) -> float:
 # -- C: contacts -----------------------------------------------------------------------------------
 
 
-def _ball_on_plane(**surface: float) -> lj.Model:
+def _ball_on_plane(friction: float) -> lj.Model:
     builder = lj.Builder("ball")
-    builder.add_shape_plane("world", **surface)
+    builder.add_shape_plane("world", friction=friction)
     builder.add_body("ball", mass=1.0, inertia=(0.004,) * 3, position=(0.0, 0.0, 0.1))
-    builder.add_shape_sphere("ball", 0.1, **surface)
+    builder.add_shape_sphere("ball", 0.1, friction=friction)
     return builder.build()
 
 
@@ -183,7 +183,7 @@ def soft_landing(quick: bool) -> float:
     """Return the mean over time of the squared overlaps of 6 x 6 x 6 smooth balls that fall in a box [m^2]."""
     side = 3 if quick else 6
     builder = lj.Builder("666", gravity=(0, 0, -_G))
-    smooth = {"friction": 0.0, "restitution": 0.0}
+    smooth: dict[str, Any] = {"friction": 0.0, "restitution": 0.0}
     builder.add_shape_plane("world", **smooth)
     width = 1.05 * side
     for axis in (0, 1):
