@@ -39,6 +39,12 @@ def mid(model):
     return model.body_names[model.body_count // 2]
 
 
+def contacts(model, q):
+    query = lj.CollisionQuery(model, margin=0.1)
+    query.find(*lj.forward_kinematics(model, q))
+    return query.bodies, query.depths
+
+
 FUNCTIONS = {
     "bias_forces": lambda m, q, v: lj.bias_forces(m, q, v),
     "center_of_mass": lambda m, q, v: lj.center_of_mass(m, q),
@@ -55,9 +61,9 @@ FUNCTIONS = {
     "operational_inertia": lambda m, q, v: lj.operational_inertia(m, q, mid(m), linear=True),
 }
 OF_SHAPES = {
-    "distance": lambda m, q, v: lj.distance(m, q, m.body_names[3], m.body_names[-1]),
+    "distance": lambda m, q, v: lj.distance(m, q, *[s.body for s in m.shapes if s.collide][:60:59]).points,
     "ray_cast": lambda m, q, v: lj.ray_cast(m, q, (2.0, 0.01 * v[0], 1.0), (-1.0, 0.0, 0.0)),
-    "CollisionQuery": lambda m, q, v: [len(lj.CollisionQuery(m, margin=0.1).contacts(q))],
+    "CollisionQuery": lambda m, q, v: contacts(m, q),
 }
 
 

@@ -154,7 +154,7 @@ def _record(kind: int, content: bytes) -> bytes:
 
 def _check(sim: Simulation) -> int:
     stepper = sim._stepper  # pyright: ignore[reportPrivateUsage]
-    return zlib.crc32(np.ascontiguousarray(stepper.qd), zlib.crc32(np.ascontiguousarray(stepper.q)))
+    return zlib.crc32(stepper.qd.tobytes(), zlib.crc32(stepper.q.tobytes()))
 
 
 def _same(a: np.ndarray, b: np.ndarray) -> bool:
