@@ -16,11 +16,13 @@ EXTRAS_gallery := video
 EXTRAS_headline := plot
 EXTRAS_browser := browser
 EXTRAS_wheel := wheel
+EXTRAS_soak := fuzz
+EXTRAS_audit := audit
 
 .DEFAULT_GOAL := help
 .NOTPARALLEL:
 .DELETE_ON_ERROR:
-.PHONY: checked help demo test test-all test-browser browser soak lint bench docs pages images gallery headline wheel clean
+.PHONY: checked help demo test test-all test-browser browser audit soak lint bench docs pages images gallery headline wheel clean
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-12s %s\n", $$1, $$2 }' $(firstword $(MAKEFILE_LIST))
@@ -43,7 +45,10 @@ browser: $(VENV)/browser.stamp ## install Chromium (Debian) and the glTF validat
 test-browser: $(VENV)/browser.stamp ## the viewer and the pages in a real browser
 	$(BIN)/pytest -m browser tests/browser
 
-soak: $(VENV)/test.stamp ## look for leaks, crashes and lost bits for LIMBERJACK_SOAK_MINUTES (5)
+audit: $(VENV)/audit.stamp ## look for known vulnerabilities in what the package depends on
+	$(BIN)/pip-audit --skip-editable
+
+soak: $(VENV)/soak.stamp ## look for leaks, crashes and lost bits, for hours; CONTRIBUTING.md says how to make it shorter
 	$(BIN)/pytest -s -m soak
 
 lint: $(VENV)/lint.stamp ## style, types, import direction, kernel rules

@@ -242,3 +242,45 @@ def test_a_process_that_is_killed_holds_up_nobody(waiting):
     first, second = waiting
     first.kill()
     assert second.communicate(timeout=60.0)[0] == "4.0 1\n"
+
+
+# -- disks that are full ---------------------------------------------------------------------------
+
+_FULL = """
+import resource, sys, warnings
+from limberjack import _cache
+from limberjack._jit import kernel
+
+def limit(size):
+    resource.setrlimit(resource.RLIMIT_FSIZE, (size, resource.RLIM_INFINITY))
+
+if sys.argv[1] == "before":
+    limit(100)
+_cache.cache_folder()
+limit(100)
+
+@kernel
+def twice(x):
+    return 2.0 * x
+
+@kernel
+def thrice(x):
+    return 3.0 * x
+
+with warnings.catch_warnings(record=True) as told:
+    warnings.simplefilter("always")
+    print(twice(2.0), thrice(2.0), len(told), told[0].message if told else "")
+"""
+
+
+@pytest.mark.skipif(_cache.fcntl is None, reason="no limits on this system")
+@pytest.mark.parametrize("when", ["before", "while it compiles"])
+def test_kernels_run_where_they_cannot_be_kept(tmp_path, when):
+    """Where nothing more can be written, kernels are compiled and run, one warning says why, and no scraps are left."""
+    (tmp_path / "kernels.py").write_text(_FULL)
+    environment = os.environ | {"LIMBERJACK_CACHE_DIR": str(tmp_path / "cache"), "TMPDIR": str(tmp_path)}
+    command = [sys.executable, "-B", str(tmp_path / "kernels.py"), when]
+    done = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=60)
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.startswith("4.0 6.0 1 compiled kernels cannot be kept in ")
+    assert not [path for path in (tmp_path / "cache").rglob("tmp*") if path.is_file()]

@@ -21,7 +21,7 @@ NAMES = [
     "capabilities", "center_of_mass", "centroidal_momentum", "compare", "difference", "distance", "errors",
     "forward_dynamics", "forward_dynamics_derivatives", "forward_kinematics", "integrate", "inverse_dynamics",
     "inverse_dynamics_derivatives", "jacobian", "load", "mass_matrix", "operational_inertia", "pose", "ray_cast",
-    "register_body_kind", "register_constraint", "register_joint", "resume", "save", "scenes", "view",
+    "register_body_kind", "register_constraint", "register_joint", "replay", "resume", "save", "scenes", "view",
 ]  # fmt: skip
 # Reached through their modules, and at the top level too, where programs may have them from.
 MODULES_OF = {

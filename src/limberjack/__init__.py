@@ -50,6 +50,7 @@ if TYPE_CHECKING:
     from limberjack.errors import UnsupportedByMethod as UnsupportedByMethod
     from limberjack.errors import UnsupportedVersion as UnsupportedVersion
     from limberjack.io import load, save
+    from limberjack.io.recordings import replay
     from limberjack.maximal.assemble import Assembly, assemble, pose
     from limberjack.methods import Adaptive, Displacements, DivideAndConquer, Full, Impulses, Multipliers, capabilities
     from limberjack.methods.adaptive.options import View as View
@@ -91,6 +92,7 @@ _HOMES = {
         "UnsupportedVersion",
     ),
     "limberjack.io": ("load", "save"),
+    "limberjack.io.recordings": ("replay",),
     "limberjack.maximal.assemble": ("Assembly", "assemble", "pose"),
     "limberjack.methods": (
         "Adaptive", "Displacements", "DivideAndConquer", "Full", "Impulses", "Multipliers", "capabilities",
@@ -160,6 +162,7 @@ __all__ = [
     "register_body_kind",
     "register_constraint",
     "register_joint",
+    "replay",
     "resume",
     "save",
     "scenes",

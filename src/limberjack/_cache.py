@@ -22,6 +22,7 @@ import stat
 import struct
 import sys
 import tempfile
+import warnings
 import zipfile
 import zlib
 from collections.abc import Callable, Iterable
@@ -88,7 +89,8 @@ def _usable(folder: Path) -> bool:
             info = folder.stat()
             if info.st_uid != os.getuid() or info.st_mode & (stat.S_IWGRP | stat.S_IWOTH):
                 return False
-        with tempfile.TemporaryFile(dir=folder):
+        with tempfile.TemporaryFile(dir=folder) as file:
+            file.write(b"kernels" * 10_000)  # a full disk still has room for names
             return True
     except OSError:
         return False
@@ -141,9 +143,26 @@ def _module_folder(module: str, path: Path) -> Path:
     """
     folder = cache_folder() / f"{module}-{_source_key(path)}"
     if not folder.is_dir():
-        folder.mkdir(mode=0o700, exist_ok=True)
+        try:
+            folder.mkdir(mode=0o700, exist_ok=True)
+        except OSError as error:  # the disk has become full, or the folder was taken away
+            _tell_unkept(error)
+            return Path(tempfile.mkdtemp(prefix="limberjack-"))
         _remove_old(cache_folder(), folder)
     return folder
+
+
+_told: set[str] = set()
+
+
+def _tell_unkept(error: OSError) -> None:
+    """Warn, once for each reason, that kernels are compiled but not kept."""
+    folder, reason = cache_folder(), str(error.strerror or error)
+    if reason in _told:
+        return
+    _told.add(reason)
+    text = f"compiled kernels cannot be kept in {folder}: {reason}; the next process compiles them again"
+    warnings.warn(f"{text}. LIMBERJACK_CACHE_DIR chooses another folder", RuntimeWarning, stacklevel=2)
 
 
 def _remove_old(base: Path, current: Path) -> None:
@@ -242,6 +261,8 @@ class KernelCache(FunctionCache):
     def _save_overload(self, sig: Any, data: Any) -> None:
         try:
             super()._save_overload(sig, data)
+        except OSError as error:  # the kernel is compiled, whether or not it can be kept
+            _tell_unkept(error)
         finally:
             release_lock(self._py_func)
 
@@ -282,8 +303,13 @@ def read_file(name: str) -> bytes:
 def atomic_file(path: Path, contents: bytes) -> None:
     """Write a file that other processes see either whole or not at all."""
     with tempfile.NamedTemporaryFile(dir=path.parent, delete=False) as file:
-        file.write(contents)
-    os.replace(file.name, path)
+        try:
+            file.write(contents)
+            file.close()
+            os.replace(file.name, path)
+        except BaseException:
+            os.unlink(file.name)
+            raise
 
 
 # -- locks -----------------------------------------------------------------------------------------

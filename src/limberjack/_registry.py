@@ -51,7 +51,9 @@ _TARGETS: dict[str, dict[str, str | Callable[..., Any]]] = {
         ".parquet": "limberjack.io.trajectory_files:read_parquet",
         ".csv": "limberjack.io.trajectory_files:read_csv",
         ".bvh": "limberjack.io.biovision:read_motion",
+        ".ljr": "limberjack.io.recordings:read_trajectory",
     },
+    "recording writer": {".ljr": "limberjack.io.recordings:RecordingWriter"},
     "simulation writer": {".npz": "limberjack.io.state_files:write"},
     "simulation reader": {".npz": "limberjack.io.state_files:read"},
 }

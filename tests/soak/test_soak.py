@@ -1,6 +1,7 @@
 """For as long as it is told: no leak, no crash, no error without a name, no lost bit.
 
-LIMBERJACK_SOAK_MINUTES (5) is the time for all of it, half of it for memory; LIMBERJACK_SOAK_SEED repeats a run.
+LIMBERJACK_SOAK_MINUTES (5) is the time for all of it, half of it for memory, and once more for a run that is shown and
+recorded; LIMBERJACK_SOAK_SEED repeats a run.
 Every cycle draws from the seed and its own number, so that a failure can be repeated alone.
 """
 
@@ -138,6 +139,32 @@ def test_memory_stays():
     assert slope * (places[-1] - places[late]) < 5.0 + 100e-6 * places[-1]
     gc.collect()
     assert threading.active_count() < 10
+
+
+def test_a_long_run_keeps_its_pace(tmp_path):
+    """A run with an open viewer, recorded all the time: neither memory nor the time of a step grows."""
+    from limberjack.viewer.app import Viewer
+
+    shown = Viewer(lj.Simulation(lj.scenes.humanoid(), dt=1 / 240), port=0, playing=True)
+    sim = lj.Simulation(lj.scenes.pendulum(links=30), dt=1e-3)
+    held, slowest, begin = [], [], time.monotonic()
+    try:
+        while (now := time.monotonic() - begin) < 60.0 * MINUTES or len(held) < 6:
+            moments: list[float] = []
+            look = lambda _, seen=moments: seen.append(time.perf_counter())  # noqa: E731
+            sim.run(20.0, callback=look, record=tmp_path / "run.ljr")
+            held.append((now, _resident()))
+            slowest.append(float(np.quantile(np.diff(moments), 0.99)))
+            sim.reset()
+    finally:
+        shown.close()
+    third = max(2, len(held) // 3)
+    hours, megabytes = np.array(held[third:]).T
+    slope = float(np.polyfit(hours / 3600.0, megabytes, 1)[0])
+    pace = float(np.median(slowest[-third:]) / np.median(slowest[:third]))
+    frame = f"slowest hundredth of frames {1e3 * slowest[-1]:.2f} ms, {pace:.2f}x of the first"
+    print(f"\n{now:.0f} s: {slope:.2f} MB/h, {frame}")
+    assert slope * hours[-1] / 3600.0 < 3.0 + hours[-1] / 3600.0
 
 
 @pytest.mark.filterwarnings("ignore::limberjack.errors.EnergyWarning")

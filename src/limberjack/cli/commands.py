@@ -1,4 +1,4 @@
-"""The command line: `limberjack run | view | scenes | info | assemble | convert | sweep | check | doctor | bench ...`.
+"""The command line: `limberjack run | replay | view | scenes | info | assemble | convert | sweep | check | bench ...`.
 
 Each command is a dataclass, whose fields are its arguments, and is called to do its work. Modules that load kernels are
 imported on first use, so that `limberjack --help` is fast. Bad input ends with status 2 and one message on stderr.
@@ -266,6 +266,7 @@ class Run(_Moving):
         out: where the motion goes, by suffix: .npz, .csv, .parquet, .html, .bvh, .glb, .usd, .mp4, .gif or .png.
         save_state: where the final state goes, for --resume: .npz.
         resume: continue from a saved state, bit for bit, instead of a scene or file.
+        record: a recording (.ljr) that is written while the simulation goes on, for `limberjack replay`.
         quiet: print nothing but warnings and errors.
     """
 
@@ -276,6 +277,7 @@ class Run(_Moving):
     out: _Outputs = ()
     save_state: File = None
     resume: File = None
+    record: File = None
     quiet: Flag = False
 
     def __call__(self) -> int:
@@ -293,7 +295,10 @@ class Run(_Moving):
         report, failure, others = Report(sim.model, sim.steps, sim.dt), None, self._others(sim)
         beside = []
         try:
-            measured_run(sim, seconds, rate=self.rate, progress=not self.quiet, drive=scene.drive, report=report)
+            shown = not self.quiet
+            measured_run(
+                sim, seconds, rate=self.rate, progress=shown, drive=scene.drive, report=report, record=self.record
+            )
             for label, other in others:
                 compiled(other)
                 its = measured_run(other, seconds, rate=self.rate, progress=not self.quiet, drive=scene.drive)
@@ -324,10 +329,12 @@ class Run(_Moving):
             terminal.check_output(path, "trajectory writer")
         if self.save_state is not None:
             terminal.check_output(self.save_state, "simulation writer")
-        files = [path.resolve() for path in (*self.out, self.save_state) if path is not None]
+        if self.record is not None:
+            terminal.check_output(self.record, "recording writer")
+        files = [path.resolve() for path in (*self.out, self.save_state, self.record) if path is not None]
         twice = [path for path, count in Counter(files).items() if count > 1]
         if twice:
-            raise FileError(twice[0], "is to be written twice; give --out and --save-state different names")
+            raise FileError(twice[0], "is to be written twice; give --out, --save-state and --record different names")
 
     def _simulation(self) -> tuple[Simulation, Scene]:
         return self.made() if self.resume is None else self._resumed(self.resume)
@@ -356,7 +363,7 @@ class Run(_Moving):
 
     def _write(self, sim: Simulation, scene: Scene, report: Report, beside: list[Any]) -> list[str]:
         """Save the recording and the state; return a line for each file."""
-        written = []
+        written = [] if self.record is None else [f"recording, for limberjack replay: {self.record}"]
         if sim.recorded is not None:
             from limberjack.cli.runs import save_motion
             from limberjack.viewer.level_of_detail import label_of
@@ -371,6 +378,38 @@ class Run(_Moving):
             drive = f" (without the drive of scene {scene.name})" if scene.drive is not None else ""
             written.append(f"state at t = {sim.time:.6g} s{drive}: {sim.save(self.save_state)}")
         return written
+
+
+@dataclass(frozen=True)
+class Replay:
+    """Simulate a recording again and compare every step with it, bit for bit.
+
+    Attributes:
+        file: written by `limberjack run --record`: .ljr.
+        quiet: print nothing but warnings and errors.
+    """
+
+    file: Annotated[Path, tyro.conf.Positional, tyro.conf.arg(metavar="FILE")]
+    quiet: Flag = False
+
+    def __call__(self) -> int:
+        """Repeat the run; status 1 where a step differs."""
+        from limberjack.io.recordings import replay
+        from limberjack.simulation.recorder import Bar
+
+        _registry.lookup("recording writer", self.file)
+        with Bar(not self.quiet, None, f"replaying {self.file.name}") as tick:
+            found = replay(self.file, tick)
+        if found.cut:
+            terminal.warn(f"{self.file}: {found.cut} bytes of a torn last record were left out")
+        if found.divergence is not None:
+            step, time, what = found.divergence
+            terminal.warn(f"{self.file}: the first step that differs is {step} (t = {time:.6g} s): {what}")
+            return 1
+        if not self.quiet:
+            end = "" if found.ended else "; the run did not come to its end"
+            terminal.say(f"{found.steps} steps and {found.hashes} hashes are equal to the last bit{end}")
+        return 0
 
 
 # -- sweep -----------------------------------------------------------------------------------------
@@ -688,9 +727,9 @@ class Completion:
 
 
 _COMMANDS: dict[str, Any] = {
-    "run": Run, "view": View, "scenes": Scenes, "info": Info, "assemble": Assemble, "convert": Convert,
-    "sweep": Sweep, "warmup": Warmup, "check": Check, "bench": Bench, "papers": Papers, "demo": Demo,
-    "doctor": Doctor, "completion": Completion,
+    "run": Run, "replay": Replay, "view": View, "scenes": Scenes, "info": Info, "assemble": Assemble,
+    "convert": Convert, "sweep": Sweep, "warmup": Warmup, "check": Check, "bench": Bench, "papers": Papers,
+    "demo": Demo, "doctor": Doctor, "completion": Completion,
 }  # fmt: skip
 
 

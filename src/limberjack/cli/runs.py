@@ -117,6 +117,7 @@ def measured_run(
     progress: bool = False,
     drive: Callable[[Simulation], None] | None = None,
     report: Report | None = None,
+    record: Path | None = None,
 ) -> Report:
     """Run `sim` for `seconds` with energy and momentum measured at each frame; the frames are in `sim.recorded`.
 
@@ -127,6 +128,7 @@ def measured_run(
         progress: show a progress bar.
         drive: called before the run and after each frame.
         report: the report to fill; a new one when None.
+        record: the recording (.ljr) to write while it goes on.
     """
     report = report or Report(sim.model, sim.steps, sim.dt)
     momentum = _MomentumWatch(sim) if drive is None and _floats(sim) else None
@@ -158,7 +160,7 @@ def measured_run(
         importlib.import_module("rich.progress")  # before the run, which is timed
     look(sim)
     try:
-        sim.run(seconds, progress=progress, rate=rate, callback=look)
+        sim.run(seconds, progress=progress, rate=rate, callback=look, record=record)
     except BaseException:
         report.wall += clock.perf_counter() - mark
         report.steps = sim.steps - report.begin

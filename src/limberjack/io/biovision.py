@@ -17,7 +17,7 @@ from typing import Any
 import numpy as np
 
 from limberjack.errors import FileError, LimberjackError, ModelWarning
-from limberjack.io.files import atomic_write
+from limberjack.io.files import Taken, atomic_write
 from limberjack.io.xml import read_bytes
 from limberjack.model import check
 from limberjack.model.builder import Builder
@@ -252,20 +252,20 @@ def _channels(words: _Words, joint: _Joint) -> None:
 
 def _check_names(path: Path, joints: list[_Joint], repair: bool) -> None:
     """Number the columns, and rename joints whose name is taken or is that of the world."""
-    taken: set[str] = {WORLD}
+    taken = Taken(WORLD)
     first = 0
     for joint in joints:
         joint.first, first = first, first + len(joint.channels)
         if joint.name in taken:
             if not repair:
                 raise FileError(path, f'joint name "{joint.name}" is taken', joint.line)
-            number = next(k for k in range(2, len(joints) + 3) if f"{joint.name}_{k}" not in taken)
+            name = taken.take(joint.name)
             warnings.warn(
-                f'{path}:{joint.line}: joint name "{joint.name}" is taken; called "{joint.name}_{number}"',
-                ModelWarning, stacklevel=5,
-            )  # fmt: skip
-            joint.name = f"{joint.name}_{number}"
-        taken.add(joint.name)
+                f'{path}:{joint.line}: joint name "{joint.name}" is taken; called "{name}"', ModelWarning, stacklevel=5
+            )
+            joint.name = name
+        else:
+            taken.take(joint.name)
 
 
 def _motion(words: _Words, width: int) -> tuple[float, np.ndarray]:

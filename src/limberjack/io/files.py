@@ -1,4 +1,4 @@
-"""Atomic writing of files."""
+"""What readers and writers of files share: atomic writing, and names that are not taken."""
 
 from __future__ import annotations
 
@@ -12,7 +12,27 @@ from typing import BinaryIO
 
 from limberjack.errors import FileError
 
-__all__ = ["atomic_write"]
+__all__ = ["Taken", "atomic_write"]
+
+
+class Taken:
+    """Names that are taken; in time proportional to their number, however many of them are equal."""
+
+    def __init__(self, *names: str) -> None:
+        self._next = dict.fromkeys(names, 2)
+
+    def __contains__(self, name: str) -> bool:
+        return name in self._next
+
+    def take(self, name: str, between: str = "_") -> str:
+        """Return `name`, with the next number after it where it is taken, and take it."""
+        free, number = name, self._next.get(name, 2)
+        while free in self._next:
+            free, number = f"{name}{between}{number}", number + 1
+        if free != name:
+            self._next[name] = number
+        self._next[free] = 2
+        return free
 
 
 def atomic_write(path: str | Path, data: bytes | Callable[[BinaryIO], None]) -> None:

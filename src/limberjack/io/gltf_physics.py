@@ -21,7 +21,7 @@ from urllib.parse import unquote
 import numpy as np
 
 from limberjack.errors import FileError, ModelError
-from limberjack.io.files import atomic_write
+from limberjack.io.files import Taken, atomic_write
 from limberjack.io.glb import Document, xyzw
 from limberjack.io.mesh_files import mesh_options
 from limberjack.io.tree_frames import Frame, Notes
@@ -298,8 +298,9 @@ def read(
         raise
     except ModelError as error:
         raise FileError(path, str(error)) from error
-    except (KeyError, IndexError, TypeError, ValueError, AttributeError, struct.error) as error:
-        raise FileError(path, f"is no valid glTF with physics: {type(error).__name__}: {error}") from error
+    except (LookupError, TypeError, ValueError, AttributeError, ArithmeticError, RecursionError, struct.error) as error:
+        reason = f"{type(error).__name__}: {str(error)[:400]}"
+        raise FileError(path, f"is no valid glTF with physics: {reason}") from error
 
 
 class _Reader:
@@ -315,7 +316,7 @@ class _Reader:
             self._document: dict[str, Any] = json.loads(data)
             self._nodes: list[dict[str, Any]] = self._document.get("nodes", [])
             top = self._document.get("extensions", {})
-        except (ValueError, AttributeError) as error:
+        except (ValueError, AttributeError, RecursionError) as error:
             raise FileError(path, f"is no glTF: {error}") from error
         used = self._document.get("extensionsUsed", [])
         if _PHYSICS not in used:
@@ -403,16 +404,16 @@ class _Reader:
         gravity = next((kept["gravity"] for kept in map(_kept, self._nodes) if "gravity" in kept), (0.0, 0.0, -9.81))
         builder = Builder(self._title(), gravity=gravity)
         self._names: dict[int, str] = {-1: WORLD}
-        taken = {WORLD}
+        taken = Taken(WORLD)
         for i in range(len(self._nodes)):
             if self._body[i] == i:
-                self._names[i] = _unique(self._nodes[i].get("name") or f"body{i}", taken)
+                self._names[i] = taken.take(self._nodes[i].get("name") or f"body{i}")
         jointed = self._jointed()
         for i in self._names:
             if i >= 0:
                 self._add_body(builder, i, i in jointed)
         self._add_shapes(builder)
-        self._add_joints(builder, taken={*self._names.values()})
+        self._add_joints(builder)
         self.notes.warn()
         return builder.build()
 
@@ -454,8 +455,8 @@ class _Reader:
 
     # -- joints --------------------------------------------------------------------------------------
 
-    def _add_joints(self, builder: Builder, taken: set[str]) -> None:
-        names: set[str] = set()
+    def _add_joints(self, builder: Builder) -> None:
+        taken = Taken()
         for i in range(len(self._nodes)):
             given = self._own(i).get("joint")
             if given is None:
@@ -467,7 +468,7 @@ class _Reader:
                 raise FileError(self._path, f'joint "{label}" connects "{self._names[ends[0]]}" with itself')
             frames = [self._frames[k] if b < 0 else compose(*invert(*self._frames[b]), *self._frames[k])
                       for k, b in ((i, ends[0]), (other, ends[1]))]  # fmt: skip
-            name = _unique(label, names)
+            name = taken.take(label)
             options = self._kind(name, self._physics["physicsJoints"][given["joint"]])
             options |= {"position": frames[0][1], "position_in_child": frames[1][1]}
             if options["kind"] != "distance":
@@ -573,14 +574,14 @@ class _Reader:
     # -- shapes --------------------------------------------------------------------------------------
 
     def _add_shapes(self, builder: Builder) -> None:
-        taken: set[str] = set()
+        taken = Taken()
         for i, node in enumerate(self._nodes):
             kept, collider = _kept(node), self._own(i).get("collider")
             if "drawn" in kept or (collider is None and "mesh" not in node and "shape" not in kept):
                 continue
             body = self._body[i]
             r, p = self._frames[i] if body < 0 else compose(*invert(*self._frames[body]), *self._frames[i])
-            options: dict[str, Any] = {"name": _unique(node.get("name") or f"shape{i}", taken)}
+            options: dict[str, Any] = {"name": taken.take(node.get("name") or f"shape{i}")}
             options["collide"] = collider is not None and self._collision != "none"
             words = {"color": "color", "group": "group", "frictionRule": "friction_rule"}
             options |= {words[word]: value for word, value in kept.items() if word in words}
@@ -688,10 +689,3 @@ def _scalars(options: dict[str, Any], nv: int) -> dict[str, Any]:
     if nv != 1:
         return options
     return {word: value[0] if isinstance(value, list) else value for word, value in options.items()}
-
-
-def _unique(name: str, taken: set[str]) -> str:
-    """Return `name`, with a number where it is taken, and take it."""
-    free = name if name not in taken else next(n for k in range(2, 10**7) if (n := f"{name}_{k}") not in taken)
-    taken.add(free)
-    return free

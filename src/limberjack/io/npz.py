@@ -18,7 +18,7 @@ import numpy as np
 from limberjack.errors import FileError
 from limberjack.io.files import atomic_write
 
-__all__ = ["Layout", "from_text", "head", "read", "write"]
+__all__ = ["Layout", "dumps", "from_text", "head", "loads", "read", "write"]
 
 # Types of arrays that the layout knows by a prefix only.
 _KINDS = {"f8", "i8", "i4", "u1", "b1"}
@@ -58,6 +58,18 @@ def write(path: str | Path, arrays: dict[str, np.ndarray]) -> None:
     atomic_write(path, store)
 
 
+def dumps(arrays: dict[str, np.ndarray]) -> bytes:
+    """Return the bytes that `write` writes."""
+    out = io.BytesIO()
+    np.savez(out, allow_pickle=False, **arrays)
+    return out.getvalue()
+
+
+def loads(data: bytes, path: Path, layout: Layout) -> dict[str, np.ndarray]:
+    """Return the arrays of an archive in memory, as `read`; `path` names the file that it is part of."""
+    return _opened(io.BytesIO(data), len(data), path, layout)
+
+
 def read(path: Path, layout: Layout) -> dict[str, np.ndarray]:
     """Return the arrays of an archive; refuse torn, changed, compressed and foreign files and other versions."""
     try:
@@ -67,12 +79,19 @@ def read(path: Path, layout: Layout) -> dict[str, np.ndarray]:
             size = os.fstat(file.fileno()).st_size
             if size > layout.largest:
                 raise FileError(path, f"is larger than {layout.largest / 2**30:.0f} GB")
-            with zipfile.ZipFile(file) as archive:
-                return _members(archive, size, path, layout)
+            return _opened(file, size, path, layout)
     except FileError:
         raise
     except OSError as error:
         raise FileError(path, f"cannot be read: {error.strerror or error}") from error
+
+
+def _opened(file: BinaryIO, size: int, path: Path, layout: Layout) -> dict[str, np.ndarray]:
+    try:
+        with zipfile.ZipFile(file) as archive:
+            return _members(archive, size, path, layout)
+    except FileError:
+        raise
     except (zipfile.BadZipFile, EOFError, RuntimeError, ValueError) as error:
         raise FileError(path, f"is not a whole {layout.what}: {error}") from error
 

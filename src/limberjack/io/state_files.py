@@ -26,7 +26,7 @@ from limberjack.model.model import Model
 from limberjack.simulation.simulation import Simulation, Snapshot
 from limberjack.simulation.snapshots import restore_rows
 
-__all__ = ["FORMAT", "LAYOUT", "VERSION", "read", "write"]
+__all__ = ["FORMAT", "LAYOUT", "VERSION", "continued", "dumps", "loads", "plain", "read", "value_of", "write"]
 
 FORMAT = "limberjack-simulation"
 VERSION = 1
@@ -47,12 +47,21 @@ _CLOCK = ("steps", "base_steps", "base_time", "dt")
 
 def write(sim: Simulation, path: str | Path) -> None:
     """Write `sim` atomically; `read` restores it."""
+    npz.write(path, _arrays(sim))
+
+
+def dumps(sim: Simulation) -> bytes:
+    """Return the bytes that `write` writes; `loads` restores them."""
+    return npz.dumps(_arrays(sim))
+
+
+def _arrays(sim: Simulation) -> dict[str, np.ndarray]:
     snapshot = sim.snapshot()
     header = {
         "method": sim.method.name,
         "options": _options(sim.method),
         "ignore": list(sim.ignored),
-        "clock": {name: _plain(getattr(snapshot, name), name) for name in _CLOCK},
+        "clock": {name: plain(getattr(snapshot, name), name) for name in _CLOCK},
         "compiled": _fingerprint(sim.model),
     }
     arrays = npz.head(LAYOUT)
@@ -60,7 +69,7 @@ def write(sim: Simulation, path: str | Path) -> None:
     for name, array in snapshot.arrays.items():
         arrays[f"state.{name}"] = np.ascontiguousarray(array).astype(array.dtype.newbyteorder("<"), copy=False)
     arrays["sha256"] = np.frombuffer(_digest(arrays), np.uint8)
-    npz.write(path, arrays)
+    return arrays
 
 
 def _options(method: Any) -> dict[str, Any]:
@@ -69,10 +78,10 @@ def _options(method: Any) -> dict[str, Any]:
     if name not in METHODS or type(method) is not type(method_of(name)):
         raise StateError(f'method "{name}" cannot be saved: it is none of {", ".join(METHODS)}')
     what = f'option "{{}}" of method "{name}"'
-    return {f.name: _plain(getattr(method, f.name), what.format(f.name)) for f in dataclasses.fields(method)}
+    return {f.name: plain(getattr(method, f.name), what.format(f.name)) for f in dataclasses.fields(method)}
 
 
-def _plain(value: Any, what: str) -> Any:
+def plain(value: Any, what: str) -> Any:
     """Return `value` as JSON types: floats as {"hex": ...}, tuples and arrays as lists, mappings as {"map": ...}."""
     if value is None or isinstance(value, (bool, str)):
         return value
@@ -81,11 +90,11 @@ def _plain(value: Any, what: str) -> Any:
     if isinstance(value, (float, np.floating)):
         return {"hex": float(value).hex()}
     if isinstance(value, (tuple, list, np.ndarray)):
-        return [_plain(x, what) for x in value]
+        return [plain(x, what) for x in value]
     if isinstance(value, Mapping):
-        return {"map": {str(key): _plain(x, what) for key, x in value.items()}}
+        return {"map": {str(key): plain(x, what) for key, x in value.items()}}
     if isinstance(value, View):
-        return {"view": {f.name: _plain(getattr(value, f.name), what) for f in dataclasses.fields(value)}}
+        return {"view": {f.name: plain(getattr(value, f.name), what) for f in dataclasses.fields(value)}}
     raise StateError(f"{what} cannot be saved: a file cannot hold a {type(value).__name__}")
 
 
@@ -133,38 +142,53 @@ def _leaves(name: str, value: Any) -> Iterator[tuple[str, np.ndarray]]:
 def read(path: str | Path) -> Simulation:
     """Return the simulation that `write` wrote; refuse torn, changed, compressed and foreign files."""
     path = Path(path)
-    arrays = npz.read(path, LAYOUT)
+    return _restored(npz.read(path, LAYOUT), path)
+
+
+def loads(data: bytes, path: Path) -> Simulation:
+    """Return the simulation that `dumps` wrote; `path` names the file that it is part of."""
+    return _restored(npz.loads(data, path, LAYOUT), path)
+
+
+def continued(sim: Simulation, clock: Mapping[str, Any], state: dict[str, np.ndarray]) -> None:
+    """Set a simulation to a clock and the arrays of a snapshot from a file, after checks that protect the kernels."""
+    time = clock["base_time"] + (clock["steps"] - clock["base_steps"]) * clock["dt"]
+    sim.restore(_snapshot(dict(clock), _checked(state, sim, time)))
+
+
+def _restored(arrays: dict[str, np.ndarray], path: Path) -> Simulation:
     if _digest(arrays) != arrays["sha256"].tobytes():
         raise FileError(path, "is damaged: its content does not have the SHA-256 it was written with")
     model = native.loads(arrays["model"].tobytes(), path)
     try:
         header = json.loads(arrays["header"].tobytes())
-        clock = {name: _value(header["clock"][name]) for name in _CLOCK}
-        options = {str(name): _value(value) for name, value in header["options"].items()}
+        clock = {name: value_of(header["clock"][name]) for name in _CLOCK}
+        options = {str(name): value_of(value) for name, value in header["options"].items()}
         method = type(method_of(str(header["method"])))(**options)
         sim = Simulation(model, method, dt=clock["dt"], ignore=[str(word) for word in header["ignore"]])
         state = {name.removeprefix("state."): array for name, array in arrays.items() if name.startswith("state.")}
-        time = clock["base_time"] + (clock["steps"] - clock["base_steps"]) * clock["dt"]
-        sim.restore(_snapshot(clock, _checked(state, sim, time)))
+        continued(sim, clock, state)
         compiled = str(header["compiled"])
-    except (LimberjackError, ArithmeticError, LookupError, TypeError, ValueError, AttributeError) as error:
+    except (
+        LimberjackError, ArithmeticError, LookupError, TypeError, ValueError, AttributeError, RecursionError,
+    ) as error:  # fmt: skip
         text = str(error) if isinstance(error, LimberjackError) else f"{type(error).__name__}: {error}"
         raise FileError(path, f"cannot be resumed: {text}") from error
     if compiled != _fingerprint(model):
         text = "was written by another release or machine, whose model differs in its last bits"
-        warnings.warn(ModelWarning(f"{path}: {text}: it goes on, but not bit for bit"), stacklevel=2)
+        warnings.warn(ModelWarning(f"{path}: {text}: it goes on, but not bit for bit"), stacklevel=3)
     return sim
 
 
-def _value(value: Any) -> Any:
-    """Return the value that `_plain` converted; lists become tuples."""
+def value_of(value: Any) -> Any:
+    """Return the value that `plain` converted; lists become tuples."""
     if isinstance(value, dict) and "map" in value:
-        return {str(key): _value(x) for key, x in value["map"].items()}
+        return {str(key): value_of(x) for key, x in value["map"].items()}
     if isinstance(value, dict) and "view" in value:
-        return View(**{str(key): _value(x) for key, x in value["view"].items()})
+        return View(**{str(key): value_of(x) for key, x in value["view"].items()})
     if isinstance(value, dict):
         return float.fromhex(value["hex"])
-    return tuple(map(_value, value)) if isinstance(value, list) else value
+    return tuple(map(value_of, value)) if isinstance(value, list) else value
 
 
 def _snapshot(clock: dict[str, Any], state: dict[str, np.ndarray]) -> Snapshot:

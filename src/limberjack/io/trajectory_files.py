@@ -9,9 +9,10 @@ from __future__ import annotations
 
 import csv
 import io
+from array import array
 from collections.abc import Iterator
 from pathlib import Path
-from typing import BinaryIO
+from typing import Any, BinaryIO
 
 import numpy as np
 
@@ -79,19 +80,20 @@ def read_csv(path: str | Path, model: Model | None = None) -> Trajectory:
     if model is None:
         raise FileError(path, "a table holds no model: give the model that moved, Trajectory.load(path, model)")
     lines = csv.reader(io.StringIO(read_bytes(path).decode("utf-8-sig", "replace"), newline=""))
-    names = next(lines, [])
     wanted = ["time", *_columns(model)]
-    _check_columns(path, names, wanted)
-    order = [names.index(name) for name in wanted]
-    rows: list[list[float]] = []
-    for row in lines:
-        if not row:
-            continue
-        try:
-            rows.append([float(row[k]) for k in order])
-        except (ValueError, IndexError):
-            raise FileError(path, "a row has a cell that is no number, or too few cells", lines.line_num) from None
-    return _from_table(path, model, np.array(rows).reshape(-1, len(wanted)))
+    numbers = array("d")  # a list of floats would take four times the memory
+    try:
+        names = next(lines, [])
+        _check_columns(path, names, wanted)
+        order = [names.index(name) for name in wanted]
+        for row in lines:
+            if row:
+                numbers.extend([float(row[k]) for k in order])
+    except (ValueError, IndexError):
+        raise FileError(path, "a row has a cell that is no number, or too few cells", lines.line_num) from None
+    except csv.Error as error:
+        raise FileError(path, f"is no table: {error}", lines.line_num) from None
+    return _from_table(path, model, np.frombuffer(numbers).reshape(-1, len(wanted)))
 
 
 def write_parquet(trajectory: Trajectory, path: str | Path) -> None:
@@ -115,17 +117,34 @@ def read_parquet(path: str | Path, model: Model | None = None) -> Trajectory:
     parquet = require("pyarrow.parquet", extra="parquet")
     data = read_bytes(path, LAYOUT.largest)
     try:
-        table = parquet.read_table(io.BytesIO(data))
-    except (OSError, ValueError) as error:  # what pyarrow raises derives from these
-        raise FileError(path, f"is no Parquet file: {error}") from error
-    kept = (table.schema.metadata or {}).get(b"model")
-    if model is None:
-        if kept is None:
-            raise FileError(path, "holds no model: give the model that moved, Trajectory.load(path, model)")
-        model = native.loads(kept, path)
-    wanted = ["time", *_columns(model)]
-    _check_columns(path, table.column_names, wanted)
-    return _from_table(path, model, np.stack([table.column(name).to_numpy() for name in wanted], axis=1))
+        # the limits are of what describes the file, which could claim any length
+        file = parquet.ParquetFile(io.BytesIO(data), thrift_string_size_limit=2**28, thrift_container_size_limit=2**20)
+        kept = (file.schema_arrow.metadata or {}).get(b"model")
+        if model is None:
+            if kept is None:
+                raise FileError(path, "holds no model: give the model that moved, Trajectory.load(path, model)")
+            model = native.loads(kept, path)
+        wanted = ["time", *_columns(model)]
+        _check_columns(path, file.schema_arrow.names, wanted)
+        # packed runs of equal numbers expand without bounds
+        if file.metadata.num_rows * len(wanted) * 8 > LAYOUT.largest:
+            raise FileError(path, f"claims {file.metadata.num_rows} rows, more than {LAYOUT.largest / 2**30:.0f} GB")
+        columns = [_numbers(path, file, name) for name in wanted]
+    except (OSError, ValueError, ArithmeticError, LookupError, NotImplementedError) as error:
+        # what pyarrow raises derives from these
+        if isinstance(error, LimberjackError):
+            raise
+        raise FileError(path, f"is no Parquet file: {str(error)[:400]}") from error
+    return _from_table(path, model, np.stack(columns, axis=1))
+
+
+def _numbers(path: Path, file: Any, name: str) -> np.ndarray:
+    """Return a column as float64."""
+    kind = str(file.schema_arrow.field(name).type)
+    if not kind.startswith(("double", "float", "int", "uint")):
+        raise FileError(path, f'column "{name}" must hold numbers, it holds {kind[:60]}')
+    column = file.read(columns=[name]).column(name).to_numpy()
+    return np.asarray(column, np.float64)
 
 
 def _check_columns(path: Path, names: list[str], wanted: list[str]) -> None:

@@ -81,9 +81,9 @@ def read_loops(urdf: Path) -> Loops:
             raise FileError(path, f"a loop is [frame, frame] of type {' or '.join(_LOOP_KINDS)}, got {pair} of {kind}")
         out.loops.append((str(pair[0]), str(pair[1]), known))
     for name, kind in zip(names, kinds, strict=True):
-        if kind not in _JOINT_TYPES:
+        if str(kind) not in _JOINT_TYPES:
             raise FileError(path, f'joint "{name}": joint_type is {" or ".join(_JOINT_TYPES)}, got {kind}')
-        out.joints[str(name)] = _JOINT_TYPES[kind]
+        out.joints[str(name)] = _JOINT_TYPES[str(kind)]
     return out
 
 
@@ -132,12 +132,20 @@ def _lists(path: Path, text: str) -> dict[str, list[Any]]:
     """Return the lists in brackets of a document, by key."""
     found = list(_KEY.finditer(text))
     out: dict[str, list[Any]] = {}
-    for key, after in zip(found, [*found[1:], None], strict=True):
-        value = text[key.end() : len(text) if after is None else after.start()].strip()
+    ends = [*(key.start() for key in found[1:]), len(text)]
+    for key, end in zip(found, ends, strict=False):
+        value = text[key.end() : end].strip()
         if not value.startswith("["):
             continue
         try:
-            out[key[1]] = json.loads(re.sub(r",(\s*\])", r"\1", value.replace("'", '"')))
-        except ValueError:
-            raise FileError(path, f'"{key[1]}" is no list of names in brackets') from None
+            rows = json.loads(re.sub(r",(\s*\])", r"\1", value.replace("'", '"')))
+        except (ValueError, RecursionError):
+            rows = [None]
+        if not all(_is_name(row) or (isinstance(row, list) and all(map(_is_name, row))) for row in rows):
+            raise FileError(path, f'"{key[1]}" is no list of names in brackets')
+        out[key[1]] = rows
     return out
+
+
+def _is_name(value: Any) -> bool:
+    return isinstance(value, (str, int, float))

@@ -50,7 +50,7 @@ class Frames:
 class Bar:
     """A rich progress bar, or nothing; gives a function that advances it."""
 
-    def __init__(self, shown: bool, total: int, title: str) -> None:
+    def __init__(self, shown: bool, total: int | None, title: str) -> None:
         self._progress: Any = None
         if shown:
             from rich.progress import Progress

@@ -477,6 +477,7 @@ class Simulation:
         progress: bool = False,
         rate: float = 60.0,
         callback: Callable[[Simulation], None] | None = None,
+        record: str | Path | None = None,
     ) -> Trajectory:
         """Simulate for `seconds`, record, and return the trajectory.
 
@@ -487,27 +488,41 @@ class Simulation:
             progress: show a progress bar.
             rate: frames per second of the recording.
             callback: called with the simulation after each recorded frame.
+            record: a file (.ljr) that the run is written to while it goes on: it survives the end of the process, and
+                `lj.replay` repeats it. Steps are taken one by one then.
         """
         seconds = _checked(seconds, "seconds", low=0.0)
         every = max(1, round(1.0 / (_checked(rate, "rate", low=1e-9) * self.dt)))
         total = round(seconds / self.dt)
-        frames = Frames(self)
+        writer = None if record is None else _registry.lookup("recording writer", record)(self, record)
+        frames, ended = Frames(self), False
         try:
             with Bar(progress, total, f"{self.model.name}, {self.method.name}") as tick:
                 done = 0
                 while done < total:
                     n = min(every, total - done)
-                    self.step(n)
+                    if writer is None:
+                        self.step(n)
+                    else:
+                        writer.take(n)
                     done += n
                     frames.add()
                     tick(n)
                     if callback is not None:
-                        callback(self)
+                        if writer is None:
+                            callback(self)
+                        else:
+                            writer.call(callback)
+            ended = True
         except Diverged:
             frames.drop_after(self.time)  # states that led out of bounds
+            if writer is not None:
+                writer.diverged()
             raise
         finally:
             self.recorded = frames.trajectory()
+            if writer is not None:
+                writer.close(ended)
         return self.recorded
 
     # External forces and runtime joints

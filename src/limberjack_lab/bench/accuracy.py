@@ -15,6 +15,7 @@ import numpy as np
 
 import limberjack as lj
 from limberjack import errors, scenes
+from limberjack_lab.bench.laws import fill_laws
 from limberjack_lab.bench.mechanisms import A01, fill_mechanisms
 from limberjack_lab.bench.peers import MujocoRun, mujoco_model
 from limberjack_lab.bench.table import MISSING, Bar, Column, Table, Watch, peer
@@ -181,4 +182,5 @@ def fill(table: Table, quick: bool, watch: Watch) -> None:
     _fill_energy(table, mujoco, watch, 10 if quick else 100)
     _fill_momentum(table, mujoco, watch, 1000 if quick else 100_000)
     fill_mechanisms(table, quick, watch)
+    fill_laws(table, quick, watch)
     fill_orders(table, watch)

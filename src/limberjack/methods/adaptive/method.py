@@ -771,12 +771,6 @@ class AdaptiveStepper(WithoutRows):
         self.set_state_arrays(other.state_arrays())
         self._engine.carried.clock[:] = 0.0
 
-    def take_over(self, other: AdaptiveStepper) -> None:
-        """Go on from the state of another stepper of the same model."""
-        self.q[:], self._qd[:] = other.q, other.qd
-        self.set_state_arrays(other.state_arrays())
-        self._engine.carried.clock[:] = 0.0
-
     def tune(self, options: Adaptive) -> None:
         """Take other options while running; the next step begins with an update.
 
