@@ -13,7 +13,7 @@ import numpy as np
 import limberjack as lj
 from limberjack import scenes
 from limberjack_lab.bench.clock import Best, Contender, race, repeated
-from limberjack_lab.bench.crowd_budgets import costs, hold, shares
+from limberjack_lab.bench.crowd_budgets import costs, hold, large, shares
 from limberjack_lab.bench.peers import PinocchioTwin, bare, mujoco_model, mujoco_state, rollout
 from limberjack_lab.bench.table import MISSING, Table, Watch, columns, difference, peer, ratio
 
@@ -229,7 +229,7 @@ def _bars(table: Table, rows: list[dict[str, Any]], two: float, scaling: float |
 def fill(table: Table, quick: bool, watch: Watch, figures: int | None = None) -> None:
     """Measure the table; see `TABLES`."""
     figures = figures or (QUICK_FIGURES if quick else FIGURES)
-    watch.begin(18)
+    watch.begin(19)
     watch(f"building {figures} figures", 1)
     crowd = Crowd(figures)
     model: lj.Model = crowd.whole
@@ -251,3 +251,4 @@ def fill(table: Table, quick: bool, watch: Watch, figures: int | None = None) ->
     shares(table, crowd, _best_peer(part.rows, "step"), quick, watch)
     hold(table, quick, watch)
     costs(table, quick, watch)
+    large(table, quick, watch)
