@@ -66,11 +66,17 @@ require_numba(numba.__version__)
 import llvmlite.binding as llvm
 from llvmlite import ir
 from numba import extending
+from numba.core import ir as numba_ir
 from numba.core import types
 from numba.core.codegen import JITCodeLibrary
 from numba.core.compiler import Compiler, Flags
 from numba.core.compiler_machinery import PassManager, register_pass
-from numba.core.errors import NumbaWarning, WarningsFixer  # pyright: ignore[reportAttributeAccessIssue]
+from numba.core.consts import ConstantInference
+from numba.core.errors import (  # pyright: ignore[reportAttributeAccessIssue]
+    ConstantInferenceError,
+    NumbaWarning,
+    WarningsFixer,
+)
 from numba.core.ir_utils import build_definitions
 from numba.core.lowering import Lower
 from numba.core.registry import cpu_target
@@ -202,6 +208,44 @@ class _Blocks(IRProcessing):
     def run_pass(self, state: Any) -> bool:
         state.func_ir.blocks = canonicalize_cfg(state.func_ir.blocks)
         return True
+
+
+_NOT_CONSTANT = ConstantInferenceError("not constant")
+
+
+class _Constants(ConstantInference):
+    """Finds indices that are constant; of those that are not, Numba would print the lines of source each time."""
+
+    def infer_constant(self, name: Any, loc: Any = None) -> Any:
+        if name not in self._cache:
+            try:
+                self._cache[name] = True, self._do_infer(name)
+            except (ConstantInferenceError, KeyError):
+                self._cache[name] = False, None
+        known, value = self._cache[name]
+        if not known:
+            raise _NOT_CONSTANT.with_traceback(None)
+        return value
+
+    def _do_infer(self, name: str) -> Any:
+        definition = self._func_ir.get_definition(name)
+        if isinstance(definition, numba_ir.Expr):
+            return self._infer_expr(definition)
+        return definition.infer_constant()
+
+    def _fail(self, val: Any) -> Any:
+        raise _NOT_CONSTANT.with_traceback(None)
+
+
+@register_pass(mutates_CFG=False, analysis_only=False)
+class _Rewrites(GenericRewrites):
+    """The pass that rewrites constant indices of tuples and constant powers."""
+
+    _name = "limberjack_rewrites"
+
+    def run_pass(self, state: Any) -> bool:
+        state.func_ir._consts = _Constants(state.func_ir)
+        return super().run_pass(state)
 
 
 @register_pass(mutates_CFG=False, analysis_only=False)
@@ -401,7 +445,7 @@ _PASSES = (
     _Blocks,
     RewriteSemanticConstants,
     DeadBranchPrune,
-    GenericRewrites,  # constant indices of tuples
+    _Rewrites,
     _SingleAssignment,
     _TypeInference,
     _NoPhis,

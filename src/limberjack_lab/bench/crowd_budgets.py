@@ -137,7 +137,9 @@ def large(table: Table, quick: bool, watch: Watch) -> None:
     table.bar(f"a step of {figures:,} people, median [ms]", part.rows[-1]["step"], 33.0, at_least=False)
     table.bar(f"memory per figure of {figures:,} [kB]", part.rows[-1]["memory"], 500.0, at_least=False)
     table.bar(f"pictures per second of {figures:,} people, one page open", shown, 20.0)
-    table.note("pictures: those that the server makes while the scene runs in real time, as far as it can, in its thread")
+    table.note(
+        "pictures: those that the server makes while the scene runs in real time, as far as it can, in its thread"
+    )
 
 
 def costs(table: Table, quick: bool, watch: Watch) -> None:
