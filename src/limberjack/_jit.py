@@ -72,10 +72,10 @@ from numba.core.codegen import JITCodeLibrary
 from numba.core.compiler import Compiler, Flags
 from numba.core.compiler_machinery import PassManager, register_pass
 from numba.core.consts import ConstantInference
-from numba.core.errors import (  # pyright: ignore[reportAttributeAccessIssue]
+from numba.core.errors import (
     ConstantInferenceError,
     NumbaWarning,
-    WarningsFixer,
+    WarningsFixer,  # pyright: ignore[reportAttributeAccessIssue]
 )
 from numba.core.ir_utils import build_definitions
 from numba.core.lowering import Lower
