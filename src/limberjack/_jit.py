@@ -11,7 +11,7 @@ Flags, the same for all kernels:
 - `_nrt=False`: no reference counts. Kernels never allocate, and the caller keeps their arrays alive; counting each
   field of a tuple at each call cost a microsecond per step.
 
-Numba's public interface does not reach far enough in seven respects. Each is a seam into its private parts, and
+Numba's public interface does not reach far enough in eight respects. Each is a seam into its private parts, and
 `NUMBA_RANGE` names the versions they are tested with. Elsewhere the package uses Numba's decorators and its extension
 interface (`spatial/lanes.py`, `spatial/clock.py`, `constraints/jets.py`).
 
@@ -19,6 +19,7 @@ interface (`spatial/lanes.py`, `spatial/clock.py`, `constraints/jets.py`).
 - Code of functions that only kernels call (`_Part`): an inlined one is kept as LLVM code and compiled with its callers;
   an outlined one is compiled once, and its callers call that machine code. Numba would emit machine code for each alone
   and link, optimise, verify and store the code of its callees again in every caller.
+- LLVM's work (`_Library`): Numba has it optimise each function, and the whole twice, at the highest level.
 - Few passes (`_PASSES`): most of Numba's serve what kernels do not have.
 - Slim lowering (`_Lower`): Numba loads and clears a variable's old value for reference counts, which kernels do not
   have, and copies a tuple of arrays wherever it is passed; here it is passed by reference (`_tuples.py`).
@@ -65,11 +66,17 @@ require_numba(numba.__version__)
 import llvmlite.binding as llvm
 from llvmlite import ir
 from numba import extending
+from numba.core import ir as numba_ir
 from numba.core import types
 from numba.core.codegen import JITCodeLibrary
 from numba.core.compiler import Compiler, Flags
 from numba.core.compiler_machinery import PassManager, register_pass
-from numba.core.errors import NumbaWarning, WarningsFixer  # pyright: ignore[reportAttributeAccessIssue]
+from numba.core.consts import ConstantInference
+from numba.core.errors import (
+    ConstantInferenceError,
+    NumbaWarning,
+    WarningsFixer,  # pyright: ignore[reportAttributeAccessIssue]
+)
 from numba.core.ir_utils import build_definitions
 from numba.core.lowering import Lower
 from numba.core.registry import cpu_target
@@ -201,6 +208,44 @@ class _Blocks(IRProcessing):
     def run_pass(self, state: Any) -> bool:
         state.func_ir.blocks = canonicalize_cfg(state.func_ir.blocks)
         return True
+
+
+_NOT_CONSTANT = ConstantInferenceError("not constant")
+
+
+class _Constants(ConstantInference):
+    """Finds indices that are constant; of those that are not, Numba would print the lines of source each time."""
+
+    def infer_constant(self, name: Any, loc: Any = None) -> Any:
+        if name not in self._cache:
+            try:
+                self._cache[name] = True, self._do_infer(name)
+            except (ConstantInferenceError, KeyError):
+                self._cache[name] = False, None
+        known, value = self._cache[name]
+        if not known:
+            raise _NOT_CONSTANT.with_traceback(None)
+        return value
+
+    def _do_infer(self, name: str) -> Any:
+        definition = self._func_ir.get_definition(name)
+        if isinstance(definition, numba_ir.Expr):
+            return self._infer_expr(definition)
+        return definition.infer_constant()
+
+    def _fail(self, val: Any) -> Any:
+        raise _NOT_CONSTANT.with_traceback(None)
+
+
+@register_pass(mutates_CFG=False, analysis_only=False)
+class _Rewrites(GenericRewrites):
+    """The pass that rewrites constant indices of tuples and constant powers."""
+
+    _name = "limberjack_rewrites"
+
+    def run_pass(self, state: Any) -> bool:
+        state.func_ir._consts = _Constants(state.func_ir)
+        return super().run_pass(state)
 
 
 @register_pass(mutates_CFG=False, analysis_only=False)
@@ -400,7 +445,7 @@ _PASSES = (
     _Blocks,
     RewriteSemanticConstants,
     DeadBranchPrune,
-    GenericRewrites,  # constant indices of tuples
+    _Rewrites,
     _SingleAssignment,
     _TypeInference,
     _NoPhis,
@@ -509,7 +554,42 @@ def _take_reloads(library: Any, callees: Iterable[Any]) -> None:
             library._reload_init.update(callee._reload_init)
 
 
-class _KernelLibrary(JITCodeLibrary):
+def _pass_builder(codegen: Any) -> Any:
+    """Return what makes LLVM's passes for all code of kernels.
+
+    Level 1 with vectorised loops: above it LLVM takes as long again, most of it in search of redundant loads, and no
+    step became faster; kernels keep in locals what they use twice.
+    """
+    return codegen._pass_builder(opt=1, loop_vectorize=True, slp_vectorize=False)
+
+
+@cache
+def _machine(codegen: Any) -> Any:
+    """Return what turns outlined functions into machine code; above level 1 it takes a fourth longer, for the same."""
+    options: dict[str, Any] = {"opt": 1}
+    codegen._customize_tm_options(options)
+    return llvm.Target.from_triple(llvm.get_process_triple()).create_target_machine(**options)
+
+
+class _Library(JITCodeLibrary):
+    """The code of a function of the package, by the passes above; Numba's look for reference counts, too."""
+
+    def _optimize_functions(self, ll_module: Any) -> None:
+        """Shorten functions before they are linked into others, and leave out errors that cannot be raised."""
+        ll_module.data_layout = self._codegen._data_layout
+        builder = _pass_builder(self._codegen)
+        passes = builder.getFunctionPassManager()
+        for function in ll_module.functions:
+            if not function.is_declaration:
+                passes.run(function, builder)
+
+    def _optimize_final_module(self) -> None:
+        """Optimise what is linked, once."""
+        builder = _pass_builder(self._codegen)
+        builder.getModulePassManager().run(self._final_module, builder)
+
+
+class _KernelLibrary(_Library):
     """The code of a kernel: what it calls is linked into it once or called; what is kept is the machine code."""
 
     code: list[_Part]
@@ -557,7 +637,7 @@ class _UnlinkedCodegen:
         pass
 
 
-class _InlinedLibrary(JITCodeLibrary):
+class _InlinedLibrary(_Library):
     """The code of a function that only kernels call: a part, optimised and compiled with those it is linked into."""
 
     part: _Part
@@ -622,7 +702,7 @@ class _OutlinedLibrary(_InlinedLibrary):
         self._optimize_final_module()
         self._final_module.verify()
         if len(self._final_module.as_bitcode()) > _LARGE:
-            return _Part(self._codegen._tm.emit_object(self._final_module), code)
+            return _Part(_machine(self._codegen).emit_object(self._final_module), code)
         self._repeatable()
         return _Part(self._final_module, code)
 

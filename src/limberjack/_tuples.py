@@ -181,20 +181,41 @@ datamodel.register_default(types.NamedUniTuple)(_model(UniTupleModel))
 
 
 def _unbox(kind: Any, value: Any, c: Any) -> Any:
-    """Unbox a named tuple: its type has been checked, so its length has."""
+    """Unbox a named tuple: its type has been checked, so its length and the types of its members are known."""
     if not by_reference(kind):
         return _unbox_plain(kind, value, c)
-    members = [c.unbox(one, c.pyapi.tuple_getitem(value, k)) for k, one in enumerate(kind.types)]
-    failed = cgutils.false_bit
-    for one in members:
-        failed = c.builder.or_(failed, one.is_error)
+    space, cleanups = cgutils.alloca_once(c.builder, memory_type(c.context.data_model_manager, kind)), []
+    failed = _unbox_members(kind, value, c, space, cleanups)
 
     def cleanup() -> None:
-        for one in reversed(members):
-            if one.cleanup is not None:
-                one.cleanup()
+        for one in reversed(cleanups):
+            one()
 
-    return NativeValue(fill(c.context, c.builder, kind, [one.value for one in members]), failed, cleanup)
+    return NativeValue(_settled(c.builder, space), failed, cleanup)
+
+
+def _unbox_members(kind: Any, value: Any, c: Any, space: Any, cleanups: list) -> Any:
+    """Unbox the members of a tuple where they lie in memory; return whether one failed.
+
+    Numba's code for each array, with a copy and a branch, took as long to compile as a whole step.
+    """
+    adapt = c.pyapi.nrt_adapt_ndarray_from_python if c.context.enable_nrt else c.pyapi.numba_array_adaptor
+    failed = cgutils.false_bit
+    for k, one in enumerate(kind.types):
+        item = c.pyapi.tuple_getitem(value, k)
+        part = c.builder.gep(space, [_ZERO, ir.Constant(ir.IntType(32), k)], inbounds=True)
+        if by_reference(one):
+            wrong = _unbox_members(one, item, c, part, cleanups)
+        elif isinstance(one, types.Array):
+            wrong = cgutils.is_not_null(c.builder, adapt(item, c.builder.bitcast(part, c.pyapi.voidptr)))
+        else:
+            native = c.unbox(one, item)
+            c.builder.store(native.value, part)
+            wrong = native.is_error
+            if native.cleanup is not None:
+                cleanups.append(native.cleanup)
+        failed = c.builder.or_(failed, wrong)
+    return failed
 
 
 _unbox_plain: Any = boxing.unbox_tuple

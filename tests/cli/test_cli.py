@@ -20,6 +20,7 @@ from limberjack.cli import commands as cli
 from limberjack.cli import demo, plots, runs, terminal, warmup
 from limberjack.cli.commands import main
 from limberjack.cli.doctor import EXTRAS
+from limberjack.methods import METHODS
 
 ROBOT = """<robot name="crane">
   <link name="base"/>
@@ -474,6 +475,17 @@ def test_warmup_compiles_every_kernel(capsys):
                     kernels.add(f"{name.rpartition('.')[2]}.{value.py_func.__qualname__}")
     assert {"step.take_steps", "measure.energies", "measure.tree_accelerations"} <= kernels
     assert kernels <= files
+
+
+def test_warmup_of_one_method(capsys):
+    """`warmup full` runs the jobs of that method alone; every job of a method is among them, and names are checked."""
+    titles = [title for title, _ in warmup.jobs()]
+    chosen = [title for _, title in warmup._chosen(["full"])]
+    assert chosen == [title for title in titles if "full" in title] and {"method full", "loops in full"} <= set(chosen)
+    assert all(f"method {name}" in [title for _, title in warmup._chosen([name])] for name in METHODS)
+    assert [title for _, title in warmup._chosen([])] == titles
+    assert main(["warmup", "ful"]) == 2
+    assert 'no method "ful"' in capsys.readouterr().err
 
 
 def test_what_is_compiled_is_shown():

@@ -22,19 +22,21 @@ File = Annotated[Path | None, terminal.maybe(Path), terminal.arg("FILE")]
 
 @dataclass(frozen=True, kw_only=True)
 class Warmup:
-    """Compile all kernels ahead of time.
+    """Compile all kernels ahead of time, or those of some methods.
 
     Attributes:
+        methods: names of methods; everything when there are none.
         profile: list the functions that took longest to compile.
     """
 
+    methods: Annotated[tuple[str, ...], tyro.conf.Positional, tyro.conf.arg(metavar="[METHODS]")] = ()
     profile: Flag = False
 
     def __call__(self) -> int:
         """Run every warm-up job and report the time."""
         from limberjack.cli.warmup import warm_up
 
-        terminal.say(*warm_up(terminal.console(), 40 if self.profile else 0))
+        terminal.say(*warm_up(terminal.console(), 40 if self.profile else 0, self.methods))
         return 0
 
 

@@ -10,7 +10,7 @@ from __future__ import annotations
 import os
 import signal
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ProcessPoolExecutor, as_completed
 from contextlib import contextmanager
 from dataclasses import replace
@@ -137,12 +137,14 @@ def _method(name: str) -> None:
     sim.step(2)
     sim.clusters()
     _measure(sim)
-    if "loops" in method.supports:
-        other = Simulation(looped(), method)
-        other.step(2)
-        _measure(other)
     if name == "multipliers":
         sim.apply_impulse("arm", impulse=(0.0, 0.0, 1.0))
+
+
+def _with_loops(name: str) -> None:
+    sim = Simulation(looped(), name)
+    sim.step(2)
+    _measure(sim)
 
 
 def _explicit() -> None:
@@ -258,10 +260,11 @@ def pictures() -> None:
 
 
 def jobs() -> Iterator[tuple[str, Callable[[], Any]]]:
-    """Yield a title and a function that compiles it, the longest first."""
+    """Yield a title and a function that compiles it, the longest first; what a method alone needs has its name."""
     long = ("adaptive", "multipliers", "impulses")
     for name in long:
         yield f"method {name}", lambda name=name: _method(name)
+        yield f"loops in {name}", lambda name=name: _with_loops(name)
     yield "nets in impulses", lambda: _with_net("impulses")
     yield "contacts in full", lambda: _with_contacts("full")
     yield "full, semi_implicit", _explicit
@@ -274,6 +277,8 @@ def jobs() -> Iterator[tuple[str, Callable[[], Any]]]:
     for name in METHODS:
         if name not in long:
             yield f"method {name}", lambda name=name: _method(name)
+            if "loops" in method_of(name).supports:
+                yield f"loops in {name}", lambda name=name: _with_loops(name)
     yield "multipliers, dense", lambda: _multipliers(solver="dense")
     yield "multipliers, forces along other directions", _unsymmetric
     yield "multipliers, krylov", lambda: _multipliers(solver="krylov")
@@ -385,21 +390,22 @@ def compilers(jobs: int) -> Iterator[ProcessPoolExecutor]:
         pool.shutdown(wait=True, cancel_futures=True)
 
 
-def warm_up(console: Any, profile: int = 0) -> list[str]:
+def warm_up(console: Any, profile: int = 0, methods: Sequence[str] = ()) -> list[str]:
     """Run all jobs under a progress bar, in several processes; return a report in lines.
 
     Args:
         console: the rich console to draw on.
         profile: how many of the functions that took longest the report lists first.
+        methods: names of the methods to compile; none of them = everything.
     """
     from rich.progress import Progress, SpinnerColumn, TimeElapsedColumn
 
-    begin, todo = time.perf_counter(), list(jobs())
+    begin, todo = time.perf_counter(), _chosen(methods)
     spent: dict[str, tuple[float, int]] = {}
     columns = (SpinnerColumn(), *Progress.get_default_columns(), TimeElapsedColumn())
     with Progress(*columns, console=console) as progress, compilers(len(todo)) as pool:
         task = progress.add_task("", total=len(todo))
-        running = {pool.submit(_job, k): title for k, (title, _) in enumerate(todo)}
+        running = {pool.submit(_job, k): title for k, title in todo}
         for done in as_completed(running):
             progress.update(task, description=f"{running[done]:30}")
             for name, (seconds, count) in done.result().items():
@@ -409,6 +415,13 @@ def warm_up(console: Any, profile: int = 0) -> list[str]:
     wall = time.perf_counter() - begin
     word = "compiled in" if spent else "already compiled, checked in"
     return [*_profile_lines(spent, profile), f"{word} {wall:.1f} s", f"kept in {cache_folder()}"]
+
+
+def _chosen(methods: Sequence[str]) -> list[tuple[int, str]]:
+    """Return number and title of the jobs whose titles name one of the methods, or of all jobs."""
+    wanted = {method_of(name).name for name in methods}
+    found = ((k, title) for k, (title, _) in enumerate(jobs()))
+    return [(k, title) for k, title in found if not wanted or wanted & set(title.replace(",", "").split())]
 
 
 def _profile_lines(spent: dict[str, tuple[float, int]], most: int) -> list[str]:

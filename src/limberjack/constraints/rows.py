@@ -29,7 +29,7 @@ from __future__ import annotations
 
 import math
 
-from limberjack._jit import inner
+from limberjack._jit import inner, outlined
 from limberjack.spatial.quaternions import quaternion_from_matrix
 from limberjack.spatial.trig import atan2
 from limberjack.spatial.vectors import cross
@@ -169,7 +169,7 @@ def _angle(state, k, i):
     return atan2(y, x), rate, bias, f * (x * y0 - y * x0), f * (x * y1 - y * x1), f * (x * y2 - y * x2)
 
 
-@inner
+@outlined
 def element(state, k, code, i, j):
     """Return value, rate, bias, n (3) and f (3) of an element of pair k."""
     if code == SLIDE:

@@ -228,7 +228,7 @@ def eliminate(i, first, dof, added, tau, subspace, rows, reduced, pivot, rest):
     return 0
 
 
-@inner
+@outlined
 def articulate(
     # model
     links,

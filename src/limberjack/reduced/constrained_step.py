@@ -267,7 +267,7 @@ def needs_projection(table, k, h, q, qd, constraint):
     return False
 
 
-@inner
+@outlined
 def project_positions(links, table, span, k, time, work, constraint, tau, q, qd):
     """Project q onto the rows of block k; return 0 or the code of what failed. qd is that of the rows evaluated."""
     status = 0

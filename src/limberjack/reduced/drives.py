@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import math
 
-from limberjack._jit import inner
+from limberjack._jit import inner, outlined
 from limberjack.model.arrays import BALL_DRIVE, DOF, SCALAR_DRIVE
 from limberjack.spatial.quaternions import quaternion_log, quaternion_multiply
 
@@ -64,7 +64,7 @@ def ball_drive(row, d, h, q, iq, qd, iv):
     )  # fmt: skip
 
 
-@inner
+@outlined
 def ball_law(row, d, q, iq, qd, iv):
     """Return the force (3) of ball drive `row` at (q, qd), its stiffness K and its damping B about the axes (3)."""
     wx, wy, wz = qd[iv], qd[iv + 1], qd[iv + 2]

@@ -276,7 +276,7 @@ def other_pose(links, i, q, still, sines, cosines, rows, c, subspace):
     return dx, dy, dz
 
 
-@inner
+@outlined
 def kinematics(
     # model
     links,

@@ -685,7 +685,7 @@ def driven(span):
     return span[SCALAR_DRIVE] < span[SCALAR_DRIVE + 1] or span[BALL_DRIVE] < span[BALL_DRIVE + 1]
 
 
-@inner
+@outlined
 def known_forces(links, external, span, h, duration, clock, carried, w, q):
     """Fill the rows at q and the known part of a substep h: incoming momentum, gravity, wrenches, soft springs.
 
@@ -696,7 +696,7 @@ def known_forces(links, external, span, h, duration, clock, carried, w, q):
     _add_joint_and_spring_forces(links, external, span, h, duration, clock, carried, False, w, q)
 
 
-@inner
+@outlined
 def _add_joint_and_spring_forces(links, external, span, h, duration, clock, carried, both, w, q):
     """Add soft springs to the known part of a substep, and fill what drives left of the last one."""
     last, velocity = clock[LENGTH], carried.history[0]
@@ -1263,7 +1263,7 @@ def take_variational_steps(
     return taken, status
 
 
-@inner
+@outlined
 def incoming(links, external, span, clock, carried, w, q):
     """Fill joint forces and bias forces P of the velocity at q: the incoming momentum, half of the impulse at q."""
     h = clock[LENGTH]

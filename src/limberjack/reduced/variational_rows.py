@@ -278,8 +278,8 @@ def _solve_free(links, rows, span, k, factored, h, soft, keep, w):
     return 0
 
 
-@inner
-def _iterate(links, external, rows, contact, span, k, factored, projected, h, clock, carried, time, w, q):
+@outlined
+def _iterate(links, external, rows, keep, span, k, factored, projected, h, clock, carried, time, w, q):
     """Fill w.qdd, the correction of w.qd without contacts; return a status and how far rows are open ahead."""
     duration, last = 0.5 * (h + clock[LENGTH]), carried.history[0]
     if projected:
@@ -293,7 +293,7 @@ def _iterate(links, external, rows, contact, span, k, factored, projected, h, cl
     gap = 0.0
     if _has_rows(rows, k):
         gap = _evaluate(links, rows, span, k, time, h, projected, duration / h, w, q)
-    return _solve_free(links, rows, span, k, factored, h, external.stiff, contact is not None, w), gap
+    return _solve_free(links, rows, span, k, factored, h, external.stiff, keep, w), gap
 
 
 class ContactSearch(NamedTuple):
@@ -544,7 +544,8 @@ def _substep(
                 _set_span(blocks, k, span)
                 w, clock = based_work(work, span[LINK] if contact is None else 0), carried.clock[k]
                 failed, opened = _iterate(
-                    links, external, rows, contact, span, k, j > 0, projected, h, clock, carried, time, w, q,
+                    links, external, rows, contact is not None, span, k, j > 0, projected, h, clock, carried, time, w,
+                    q,
                 )  # fmt: skip
                 status = status if failed == 0 else failed
                 gap = gap if opened <= gap else opened

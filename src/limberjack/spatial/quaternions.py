@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 
-from limberjack._jit import inner
+from limberjack._jit import inner, outlined
 from limberjack.spatial.trig import atan2, sincos
 
 __all__ = [
@@ -58,7 +58,7 @@ def quaternion_from_matrix(r):
     return (r[3] - r[1]) * h, (r[2] + r[6]) * h, (r[5] + r[7]) * h, 0.5 * s
 
 
-@inner
+@outlined
 def quaternion_exp(x, y, z):
     """Return the quaternion of the rotation vector (x, y, z)."""
     t2 = 0.25 * (x * x + y * y + z * z)

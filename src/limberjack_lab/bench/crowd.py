@@ -13,7 +13,7 @@ import numpy as np
 import limberjack as lj
 from limberjack import scenes
 from limberjack_lab.bench.clock import Best, Contender, race, repeated
-from limberjack_lab.bench.crowd_budgets import costs, hold, shares
+from limberjack_lab.bench.crowd_budgets import costs, hold, large, shares
 from limberjack_lab.bench.peers import PinocchioTwin, bare, mujoco_model, mujoco_state, rollout
 from limberjack_lab.bench.table import MISSING, Table, Watch, columns, difference, peer, ratio
 
@@ -103,17 +103,33 @@ def _key(threads: int, units: int) -> str:
     return f"ours {threads} x {units}"
 
 
-def _mujoco_whole(mujoco: Any, crowd: Crowd) -> _Entry:
+def _mujoco_whole(mujoco: Any, crowd: Crowd) -> list[_Entry]:
     begin = time.perf_counter()
     model = mujoco_model(crowd.whole, dt=DT)
     data, restart = mujoco_state(mujoco, model, crowd.q, crowd.qd)
-    build = time.perf_counter() - begin
+    build, flags = time.perf_counter() - begin, model.opt.enableflags
     data.xfrc_applied[1 + np.array(crowd.chests), :3] = PUSH
     mujoco.mj_forward(model, data)
     gap = difference(data.qacc, crowd.qdd)
-    forward = Contender("mujoco whole forward", lambda: mujoco.mj_forward(model, data), prepare=restart)
-    step = Contender("mujoco whole step", lambda: mujoco.mj_step(model, data), prepare=restart)
-    return _Entry("MuJoCo, one model of all", 1, forward, step, gap, build)
+
+    def restarted(more: int) -> Callable[[], None]:
+        def call() -> None:
+            model.opt.enableflags = flags | more
+            restart()
+
+        return call
+
+    def step() -> None:
+        mujoco.mj_step(model, data)
+
+    forward = Contender("mujoco whole forward", lambda: mujoco.mj_forward(model, data), prepare=restarted(0))
+    plain = Contender("mujoco whole step", step, prepare=restarted(0))
+    out = [_Entry("MuJoCo, one model of all", 1, forward, plain, gap, build)]
+    sleep = getattr(mujoco.mjtEnableBit, "mjENBL_SLEEP", None)
+    if sleep is not None:
+        sleepy = Contender("mujoco whole sleep", step, prepare=restarted(int(sleep)))
+        out.append(_Entry("MuJoCo, one model of all, trees may sleep", 1, None, sleepy, gap))
+    return out
 
 
 def _mujoco_each(mujoco: Any, crowd: Crowd) -> list[_Entry]:
@@ -193,7 +209,7 @@ def _entries(table: Table, crowd: Crowd, watch: Watch) -> list[_Entry]:
     out += [_Entry(f"MuJoCo: {MISSING}")] if mujoco is None else _mujoco_each(mujoco, crowd)
     if mujoco is not None:
         watch(f"MuJoCo compiles one model of {crowd.whole.body_count:,} bodies (200 figures take about a minute)", 1)
-        out.insert(4, _mujoco_whole(mujoco, crowd))
+        out[4:4] = _mujoco_whole(mujoco, crowd)
     return out
 
 
@@ -229,7 +245,7 @@ def _bars(table: Table, rows: list[dict[str, Any]], two: float, scaling: float |
 def fill(table: Table, quick: bool, watch: Watch, figures: int | None = None) -> None:
     """Measure the table; see `TABLES`."""
     figures = figures or (QUICK_FIGURES if quick else FIGURES)
-    watch.begin(18)
+    watch.begin(19)
     watch(f"building {figures} figures", 1)
     crowd = Crowd(figures)
     model: lj.Model = crowd.whole
@@ -251,3 +267,4 @@ def fill(table: Table, quick: bool, watch: Watch, figures: int | None = None) ->
     shares(table, crowd, _best_peer(part.rows, "step"), quick, watch)
     hold(table, quick, watch)
     costs(table, quick, watch)
+    large(table, quick, watch)

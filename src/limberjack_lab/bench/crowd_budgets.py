@@ -12,8 +12,9 @@ import limberjack as lj
 from limberjack import scenes
 from limberjack_lab.bench.clock import Contender, race, repeated, resident_bytes
 from limberjack_lab.bench.table import Table, Watch, ratio
+from limberjack_lab.bench.viewer import pictures_shown
 
-__all__ = ["costs", "hold", "shares"]
+__all__ = ["costs", "hold", "large", "shares"]
 
 _SHARES = (1.0, 0.5, 0.25, 0.1, 0.05, 0.01)
 _BARS = {0.1: 25.0, 0.01: 80.0}
@@ -21,6 +22,8 @@ _STEPS = 20
 # Frames of each load, of which the first are not counted: the budget is on its way.
 _FRAMES, _SETTLING, _LOADS = 120, 40, (1, 3, 1)
 _FRAME = 16.6
+# The large crowd: its people, and steps of 1/120 s in a frame of a film.
+_MANY, _STEPS_PER_FRAME = 5000, 4
 
 
 def _method(crowd: Any, share: float, threads: int) -> Any:
@@ -98,6 +101,47 @@ def hold(table: Table, quick: bool, watch: Watch) -> None:
         reason="a crowd that needs less than its time even with all joints does not fill it",
     )  # fmt: skip
     table.bar(f"largest frame / {_FRAME} ms", max(largest) / _FRAME, 2.0, at_least=False)
+
+
+def large(table: Table, quick: bool, watch: Watch) -> None:
+    """Measure a stadium of people, 2 % of whose joints move: a step, a frame, memory, and pictures while it runs."""
+    figures, frames = (20, 5) if quick else (_MANY, 60)
+    watch(f"{figures:,} people", 1)
+    part = table.part(
+        f"scene stadium: {figures:,} people, {89 * figures:,} bodies, 2 % of the joints, two threads, wall time",
+        "build: build [s]; memory: memory per|figure [kB]; step: step,|median [ms]; worst: step,|largest [ms]; "
+        "frame: frame of 4|steps, median [ms]; pictures: pictures|shown [1/s]",
+    )
+    gc.collect()
+    memory, begin = resident_bytes() or 0, time.perf_counter()
+    scene = scenes.get("stadium", figures=figures)
+    sim = lj.Simulation(scene.model, scene.method, dt=scene.dt)
+    build = time.perf_counter() - begin
+
+    drive: Any = scene.drive
+
+    def spent(steps: int) -> float:
+        begin = time.perf_counter()
+        drive(sim)
+        sim.step(steps)
+        return 1e3 * (time.perf_counter() - begin)
+
+    for _ in range(frames):
+        spent(1)
+    memory = (resident_bytes() or 0) - memory
+    steps = [spent(1) for _ in range(_STEPS_PER_FRAME * frames)]
+    whole = [spent(_STEPS_PER_FRAME) for _ in range(frames)]
+    shown = pictures_shown(scene, 30.0, 1.0 if quick else 5.0, table)
+    part.add(
+        build=build, memory=1e-3 * memory / figures, step=float(np.median(steps)), worst=max(steps),
+        frame=float(np.median(whole)), pictures=shown,
+    )  # fmt: skip
+    table.bar(f"a step of {figures:,} people, median [ms]", part.rows[-1]["step"], 33.0, at_least=False)
+    table.bar(f"memory per figure of {figures:,} [kB]", part.rows[-1]["memory"], 500.0, at_least=False)
+    table.bar(f"pictures per second of {figures:,} people, one page open", shown, 20.0)
+    table.note(
+        "pictures: those that the server makes while the scene runs in real time, as far as it can, in its thread"
+    )
 
 
 def costs(table: Table, quick: bool, watch: Watch) -> None:

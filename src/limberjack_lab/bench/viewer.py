@@ -15,7 +15,7 @@ from limberjack import errors, scenes
 from limberjack_lab.bench.clock import resident_bytes
 from limberjack_lab.bench.table import MISSING, Table, Watch, columns
 
-__all__ = ["TITLE", "fill"]
+__all__ = ["TITLE", "fill", "pictures_shown"]
 
 TITLE = "a page that is open: what it costs the simulation"
 
@@ -118,6 +118,26 @@ def _cost(case: _Case, size: _Size, protocol: str) -> dict[str, Any]:
         "scene": case.scene, "bodies": scene.model.body_count, "rate": case.rate, "sent": sent, "got": got,
         "alone": median(alone), "shown": median(shown), "cost": 100.0 * (1.0 - median(shares)),
     }  # fmt: skip
+
+
+def pictures_shown(scene: Any, rate: float, seconds: float, table: Table) -> float | None:
+    """Return the pictures per second that a page gets of a scene running in real time, or None without the extra."""
+    try:
+        viser: Any = errors.require("viser", extra="view")
+    except errors.MissingExtra as missing:
+        table.note(str(missing))
+        return None
+    viewer = lj.view(scene, rate=rate, port=0, open_browser=False, block=False)
+    try:
+        while viewer.runner.state != "ready":
+            time.sleep(0.05)
+        with _process(_PAGE, viewer.url, f"viser-v{viser.__version__}"):
+            _rate(viewer.runner, 0.5 * seconds)
+            before, begin = viewer.pictures, time.perf_counter()
+            time.sleep(seconds)
+            return (viewer.pictures - before) / (time.perf_counter() - begin)
+    finally:
+        viewer.close()
 
 
 def _opening() -> float:
