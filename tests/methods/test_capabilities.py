@@ -119,7 +119,7 @@ def attach(sim):
 
 def rules(sim):
     """A rule joins two points that are near each other."""
-    rule = lj.Proximity(points=("tip a",), others=("tip b",), distance=5.0, every=1)
+    rule = lj.Proximity(points=("tip a",), others=("tip b",), distance=5.0, snap=False, every=1)
     sim.add_rule(rule)
     assert sim.rules == (rule,)
     sim.step(2)

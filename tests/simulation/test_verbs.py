@@ -220,6 +220,19 @@ def test_snapshots_and_files_have_all_of_it(name, tmp_path):
     sim.step()
 
 
+@pytest.mark.parametrize("name", ["full", "multipliers"])
+def test_the_work_of_led_bodies_is_known(name):
+    """A body led fast from rest, with others on it, is no reason for a warning, also in a run that was restored."""
+    model = pairs(gravity=(0.0, 0.0, -9.81))
+    sims = [lj.Simulation(model, ROWS[name], dt=DT) for _ in range(2)]
+    sims[0].step(600)
+    sims[0].move("a0", velocity=(0.0, 0.0, 40.0), angular_velocity=(0.0, 0.0, 30.0))
+    sims[1].restore(sims[0].snapshot())
+    for sim in sims:
+        sim.step(300)
+        assert sim.energy().kinetic > 1e3
+
+
 def test_what_is_prescribed_is_simulated():
     """In adaptive joints that are driven, or lead to a led body, are active beyond any budget, until they are freed."""
     sim = lj.Simulation(arm(gravity=(0.0, 0.0, 0.0)), lj.Adaptive(budget=1), dt=DT)

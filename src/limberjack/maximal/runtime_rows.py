@@ -166,6 +166,11 @@ class RuntimeRows(MaximalState):
     # Targets
 
     @property
+    def driven_rates(self) -> dict[str, float]:
+        """Rates of the joints with driven coordinates, by name."""
+        return {self._model.joint_names[one.joint]: one.rate for one in self._driven}
+
+    @property
     def timed(self) -> bool:
         """Whether rows have targets that move in time."""
         return bool(self._driven) or any(is_closing(one, self._time, 0.0) for one in self._attached)

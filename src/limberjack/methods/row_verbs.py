@@ -150,6 +150,11 @@ class WithRows(Stepper):
         self._set_up(change)
         return self._settled()
 
+    @property
+    def driven_rates(self) -> dict[str, float]:
+        """Rates of the joints with driven coordinates, by name."""
+        return {self._model.joint_names[one.joint]: one.rate for one in self.constraint_set.driven}
+
     def _coordinate(self, name: str, axis: int) -> float:
         """Return the value of a joint coordinate."""
         info = self._model.joint(name)

@@ -329,6 +329,11 @@ class Stepper(ABC):
         raise self._refusal("attach")
 
     @property
+    def driven_rates(self) -> dict[str, float]:
+        """Rates of the joints with driven coordinates, by name."""
+        return {}
+
+    @property
     def timed(self) -> bool:
         """Whether rows have targets that move in time: then each call takes one step."""
         return False

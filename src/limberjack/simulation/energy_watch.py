@@ -283,6 +283,12 @@ class EnergyWatch:
             self._driven[joint] = abs(float(rate)) * max(1.0, self._extent(sim.model))
         self.forget()
 
+    def follow(self, sim: Simulation, rates: dict[str, float]) -> None:
+        """Take note of all that is led or driven, by the rates of each, and of nothing else."""
+        self._driven.clear()
+        for name, rate in rates.items():
+            self.drive(sim, name, rate)
+
     def add_rule(self, sim: Simulation, rule: Proximity) -> None:
         """Take note that joints may be made and pulled together at any time."""
         self._attaching[id(rule)] = rule.distance / max(rule.over, sim.dt) if rule.snap else 0.0

@@ -24,6 +24,8 @@ if TYPE_CHECKING:
 
 __all__ = ["KinematicBodies"]
 
+_LINEAR, _ANGULAR = slice(VELOCITY, ANGULAR), slice(ANGULAR, SINCE)
+
 
 class KinematicBodies:
     """The motions of bodies that are led: kinematic ones of the model, then others, while `Simulation.move` leads them.
@@ -125,10 +127,15 @@ class KinematicBodies:
 
     def _announce(self, sim: Simulation, body: str) -> None:
         """Tell the energy watch how fast the body is."""
-        d = self.data[self._bodies.index(body)]
-        speed = float(np.linalg.norm(d[VELOCITY:ANGULAR]) + np.linalg.norm(d[ANGULAR:SINCE]))
-        sim._watch.drive(sim, kinematic_name(body), speed)
+        name = kinematic_name(body)
+        sim._watch.drive(sim, name, self.speeds()[name])
         sim.touch()
+
+    def speeds(self) -> dict[str, float]:
+        """Return how fast each body is led, by the name of its constraint."""
+        linear, angular = (np.linalg.norm(self.data[:, part], axis=1) for part in (_LINEAR, _ANGULAR))
+        names = (kinematic_name(body) for body in self._bodies)
+        return dict(zip(names, (linear + angular).tolist(), strict=True))
 
     def stop_arrived(self, time: float) -> None:
         """Stop the bodies that have made the way to their poses."""

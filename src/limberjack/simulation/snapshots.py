@@ -77,6 +77,7 @@ def restore(sim: Simulation, snapshot: Snapshot) -> None:
     sim._kinematic.restore(sim.model, arrays)
     sim._kinematic.apply(sim)
     stepper.set_state_arrays(own | {"clock": np.array(sim.time)})
+    sim._watch.follow(sim, stepper.driven_rates | sim._kinematic.speeds())
 
 
 def _require_fitting(sim: Simulation, arrays: dict[str, np.ndarray]) -> None:
