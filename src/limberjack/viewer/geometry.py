@@ -20,7 +20,10 @@ class Geometry(NamedTuple):
 
 def sphere(detail: int) -> Geometry:
     """Return the unit sphere with `detail` corners around its waist."""
-    return capsule(1.0, 0.0, detail)
+    found = capsule(1.0, 0.0, detail)
+    a, b, c = np.moveaxis(found.vertices[found.faces], 1, 0)
+    real = np.linalg.norm(np.cross(b - a, c - a), axis=1) > 1e-9  # the tube of no length has no area
+    return found._replace(faces=found.faces[real])
 
 
 def box() -> Geometry:

@@ -136,9 +136,10 @@ class Stage:
                     return
                 hold = f"{'pin' if keep else 'drag'} {event.client_id}" + (f" {name}" if keep else "")
                 start, end = (np.asarray(at) - self.offset for at in (event.start_position, event.end_position))
+                if event.phase == "start" and not np.isfinite(start).all():
+                    return  # the page does not know what was pressed: its first guess may be another body
                 if event.phase == "start":
-                    # a page that is slow may not know where it was pressed: the com is gripped then
-                    self._dragged("start", name, start if np.isfinite(start).all() else None, hold)
+                    self._dragged("start", name, start, hold)
                 if event.phase != "end":
                     self._dragged("update", name, end, hold)
                 elif not keep:
