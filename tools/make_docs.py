@@ -21,7 +21,7 @@ from typing import Any
 import draw_rooms
 import limberjack as lj
 from limberjack.cli.terminal import shown
-from limberjack.methods import FEATURES, METHODS, VERBS, method_of, require_support, require_verb
+from limberjack.methods import FEATURES, METHODS, VERBS, Method, method_of, require_support, require_verb
 from limberjack.model.joints import KINDS
 from limberjack.viewer.gallery import grouped
 from limberjack.viewer.words import options_table
@@ -79,7 +79,7 @@ def kinds() -> str:
 
 
 def capabilities() -> str:
-    """Return the page of methods, what they honour and what they can do."""
+    """Return the page of methods, what they support and what they can do."""
     able = lj.capabilities()
     methods = [f"`{method}`" for method in able]
     features, verbs = (
@@ -98,11 +98,11 @@ def capabilities() -> str:
 
 ## Features of a model
 
-What a method must be able to honour before it may run a model that has it. `model.features()` returns what a model has,
+What a method must support before it may run a model that has it. `model.features()` returns what a model has,
 each with one example by name, and `limberjack info FILE` prints both.
 
 {_table(["feature", "what it is", *methods], features)}
-A model with anything its method cannot honour is refused by name, before the first step:
+A model with anything its method does not support is refused by name, before the first step:
 
 <!-- python
 b = lj.Builder("arm")
@@ -120,7 +120,7 @@ lj.Simulation(model, "full")
 same, **without** the ignored features: they exert no force and set no limit. Only words of the table can be ignored;
 another raises `UnknownName`. What was ignored is in `sim.ignored` and is saved with the simulation.
 
-Not in the table, since every method honours it: every joint kind that can carry the tree, joint damping and stiffness,
+Not in the table, since every method supports it: every joint kind that can carry the tree, joint damping and stiffness,
 soft limits (`limit_stiffness`, [Joints](joints.md#limits-hard-and-soft)), wrenches, gravity.
 
 ## Verbs of a simulation
@@ -227,12 +227,18 @@ def public(name: str) -> Any:
     return value
 
 
-def _members(value: type) -> list[tuple[str, Any]]:
-    """Return the public functions and properties of a class and of what it derives from in the package, in order."""
+def members(value: type) -> list[tuple[str, Any]]:
+    """Return the public functions and properties of a class and of what it derives from in the package, in order.
+
+    What an options class has of `Method` is described there.
+    """
     out: dict[str, Any] = {}
+    inherited = vars(Method) if issubclass(value, Method) and value is not Method else {}
     for base in value.__mro__:
         if base.__module__.startswith("limberjack"):
             for word, member in vars(base).items():
+                if word in inherited:
+                    continue
                 plain = member.__func__ if isinstance(member, (classmethod, staticmethod)) else member
                 if not word.startswith("_") and (inspect.isfunction(plain) or isinstance(plain, property)):
                     out.setdefault(word, plain)
@@ -294,7 +300,7 @@ Every public name with its arguments and what they mean, from the docstrings. `i
             value, where = public(name), ELSEWHERE.get(name, "")
             shown = f"`{name}`" if not where else f"`limberjack.{where}.{name}`"
             parts.append(f"### {shown}\n\n```text\n{_signature(name, value)}\n```\n\n{_described(value)}\n")
-            for word, member in _members(value) if inspect.isclass(value) and not issubclass(value, Exception) else ():
+            for word, member in members(value) if inspect.isclass(value) and not issubclass(value, Exception) else ():
                 what = "" if isinstance(member, property) else "\n\n```text\n" + _signature(word, member) + "\n```"
                 parts.append(f"#### `{name}.{word}`{what}\n\n{_described(member)}\n")
     return "\n".join(parts)

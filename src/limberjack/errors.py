@@ -106,7 +106,7 @@ class StateError(LimberjackError, ValueError):
 
 
 class UnsupportedByMethod(LimberjackError):
-    """The model has something the chosen method cannot honour."""
+    """The model has something the chosen method does not support."""
 
 
 class LoopNotClosed(LimberjackError):

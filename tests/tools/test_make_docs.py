@@ -190,6 +190,48 @@ def test_every_public_name_is_in_the_reference():
     assert public <= set(listed), public - set(listed)
 
 
+def _described(doc):
+    """Return the names that the sections of a docstring describe."""
+    sections = re.findall(r"^(?:Args|Attributes):\n(.*?)(?=^\S|\Z)", doc, flags=re.M | re.S)
+    names = re.findall(r"^ {4}([\w*, \n]+?):", "\n".join(sections), flags=re.M)
+    return {word.strip().lstrip("*") for text in names for word in text.split(",")}
+
+
+def _lacking(name, value, doc):
+    """Return what is not typed, or not described, of something that is called."""
+    found = [] if doc else [f"{name}: no docstring"]
+    signature = inspect.signature(value)
+    for one in signature.parameters.values():
+        if one.name in ("self", "cls"):
+            continue
+        if one.name not in _described(doc):
+            found.append(f"{name}: {one.name} is not described")
+        if one.annotation is inspect.Parameter.empty:
+            found.append(f"{name}: {one.name} has no type")
+    if not inspect.isclass(value) and signature.return_annotation is inspect.Signature.empty:
+        found.append(f"{name}: what it returns has no type")
+    return found
+
+
+def test_every_argument_of_every_public_name_is_typed_and_described():
+    """The reference is complete: each argument has a type and a line of its own, each property a docstring."""
+    lacking = []
+    for name in (name for names in make_docs.CHAPTERS.values() for name in names):
+        value = make_docs.public(name)
+        doc = inspect.getdoc(value) or ""
+        if inspect.isclass(value) and issubclass(value, BaseException):
+            lacking += [] if doc else [f"{name}: no docstring"]
+            continue
+        lacking += _lacking(name, value, doc)
+        for word, member in make_docs.members(value) if inspect.isclass(value) else ():
+            full, own = f"{name}.{word}", inspect.getdoc(member) or ""
+            if isinstance(member, property):
+                lacking += [] if own else [f"{full}: no docstring"]
+            else:
+                lacking += _lacking(full, member, own)
+    assert not lacking, lacking
+
+
 def test_errors_and_words_of_the_panel_are_explained():
     """The FAQ has a row for every error and warning, and every option that the panel shows by its name."""
     text = (DOCS / "faq.md").read_text()

@@ -206,7 +206,11 @@ class Crowd:
         return range(before, before + len(models))
 
     def remove(self, which: Any) -> None:
-        """Let figures leave: indices, or (figures,) booleans; those after them move up. One at least must stay."""
+        """Let figures leave: indices, or (figures,) booleans; those after them move up. One at least must stay.
+
+        Args:
+            which: indices of figures, or (figures,) booleans.
+        """
         chosen = np.asarray(which)
         if chosen.dtype == bool and chosen.shape == (len(self),):
             chosen = np.flatnonzero(chosen)
@@ -249,7 +253,11 @@ class Crowd:
         carry_over(old, new, kept, sim, self.sim)
 
     def save(self, path: str | Path) -> Path:
-        """Write the crowd to a file that `Crowd.resume` continues from, bit for bit; return its path."""
+        """Write the crowd to a file that `Crowd.resume` continues from, bit for bit; return its path.
+
+        Args:
+            path: an .npz file.
+        """
         return self.sim.save(path)
 
     @classmethod
@@ -321,7 +329,12 @@ class Crowd:
     # Running
 
     def step(self, n: int = 1, *, control: Any = None) -> None:
-        """Take n steps, after setting the controls of all figures if they are given."""
+        """Take n steps, after setting the controls of all figures if they are given.
+
+        Args:
+            n: number of steps.
+            control: (figures, actuators) controls; None = as they are.
+        """
         if control is not None:
             self.control = control
         if self._pace is None:

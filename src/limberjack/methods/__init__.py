@@ -1,7 +1,8 @@
 """Methods: how a model is moved. Each is a frozen dataclass of options that makes a `Stepper` for one simulation.
 
-A method states in `supports` what it can honour and in `verbs` what a simulation can do with it; a model that has more
-is refused by name (`require_support`), and `capabilities()` is the matrix of all methods, generated from those sets.
+A method states in `supports` which features of models it takes and in `verbs` what a simulation can do with it; a model
+that has more is refused by name (`require_support`), and `capabilities()` is the matrix of all methods, generated from
+those sets.
 """
 
 from __future__ import annotations

@@ -87,7 +87,7 @@ def require_verb(method: Method, verb: str) -> None:
 
 
 def require_support(model: Model, method: Method, ignore: Iterable[str]) -> None:
-    """Raise `UnsupportedByMethod` when the model has what the method cannot honour and the user did not ignore."""
+    """Raise `UnsupportedByMethod` when the model has what the method does not support and the user did not ignore."""
     ignored = {ignore} if isinstance(ignore, str) else set(ignore)
     for word in ignored:
         if word not in FEATURES:
@@ -98,7 +98,7 @@ def require_support(model: Model, method: Method, ignore: Iterable[str]) -> None
         text = "; ".join(f"{FEATURES[word]} ({word}: {found[word]})" for word in missing)
         other = ", ".join(f"{word}: {' '.join(_able(word))}" for word in missing)
         raise UnsupportedByMethod(
-            f'method "{method.name}" cannot honour what model "{model.name}" has: {text}. '
+            f'method "{method.name}" does not support what model "{model.name}" has: {text}. '
             f"Methods that can: {other}. To run without: ignore={tuple(missing)}"
         )
     if not method.black_boxes:

@@ -49,11 +49,11 @@ class Method(ABC):
 
     Attributes:
         name: of the method.
-        supports: the features of models it honours, words of `FEATURES`.
+        supports: the features of models it supports, words of `FEATURES`.
         verbs: what `Simulation` can do with it beside stepping, words of `VERBS`.
-        black_boxes: whether it honours joints registered by a projection.
-        unsymmetric: whether it honours constraints with forces along other directions than their rows.
-        registered_kinds: whether the loops it honours may be constraints of registered kinds.
+        black_boxes: whether it supports joints registered by a projection.
+        unsymmetric: whether it supports constraints with forces along other directions than their rows.
+        registered_kinds: whether the loops it supports may be constraints of registered kinds.
     """
 
     name: ClassVar[str]
@@ -65,7 +65,12 @@ class Method(ABC):
 
     @abstractmethod
     def stepper(self, model: Model, ignored: frozenset[str] = frozenset()) -> Stepper:
-        """Return a stepper for `model`, without its features in `ignored`."""
+        """Return a stepper for `model`, without its features in `ignored`.
+
+        Args:
+            model: what it is to move.
+            ignored: features of the model that are left out.
+        """
 
 
 class Stepper(ABC):
@@ -93,12 +98,24 @@ class Stepper(ABC):
         """Take up to n steps from `time` on; return the steps taken and 0, or a failure (see `errors.Status`).
 
         After a failure the state is the one after the steps taken. With n = 0 nothing moves, but all is compiled.
+
+        Args:
+            n: most steps.
+            dt: time step [s].
+            forces: what acts on the model.
+            time: at the start [s].
         """
 
     def advance_in_one_call(self, n: int, dt: float, forces: Forces, time: float) -> tuple[int, int] | None:
         """Do what `advance` does by one compiled call that counts its steps, if there is one and nothing else to do.
 
         An interrupt between the call and the return of what it took does no harm: `steps_counted` says what was taken.
+
+        Args:
+            n: most steps.
+            dt: time step [s].
+            forces: what acts on the model.
+            time: at the start [s].
         """
         return None
 
@@ -110,7 +127,12 @@ class Stepper(ABC):
         """Discard what depends on q, qd and forces: one of them was set from outside."""
 
     def joint_forces_changed(self, first: int, last: int) -> None:
-        """Take note that `tau` or `drives` of the dofs from `first` to `last` - 1 may have been set, nothing else."""
+        """Take note that `tau` or `drives` of the dofs from `first` to `last` - 1 may have been set, nothing else.
+
+        Args:
+            first: index among the nv velocities.
+            last: the index after the last.
+        """
         self.invalidate()
 
     def wrenches_changed(self) -> None:
@@ -137,7 +159,11 @@ class Stepper(ABC):
         return {}
 
     def set_state_arrays(self, arrays: dict[str, np.ndarray]) -> None:  # noqa: B027 - q and qd are often all
-        """Set what `state_arrays` returned; q and qd were set before. "clock" is the time [s]."""
+        """Set what `state_arrays` returned; q and qd were set before. "clock" is the time [s].
+
+        Args:
+            arrays: by name.
+        """
 
     # Queries
 
@@ -182,17 +208,30 @@ class Stepper(ABC):
         return None
 
     def energy_and_momentum(self, forces: Forces) -> tuple[float, ...] | None:
-        """Return kinetic and potential energy, linear and angular momentum (8,); None = those at q and qd."""
+        """Return kinetic and potential energy, linear and angular momentum (8,); None = those at q and qd.
+
+        Args:
+            forces: what acts on the model.
+        """
         return None
 
     def point_position(self, link: int, point: np.ndarray) -> np.ndarray | None:
-        """Return a point of a link's frame in the world; None = it moves with the frame, the link is rigid."""
+        """Return a point of a link's frame in the world; None = it moves with the frame, the link is rigid.
+
+        Args:
+            link: index of the link.
+            point: (3,) in the link's frame [m].
+        """
         return None
 
     # Loop joints and bodies that are not rigid
 
     def loop_forces(self, name: str) -> np.ndarray:
-        """Return the applied forces of a loop joint, writable."""
+        """Return the applied forces of a loop joint, writable.
+
+        Args:
+            name: of the loop joint.
+        """
         able = ", ".join(method for method, row in capabilities().items() if row["loops"])
         raise UnsupportedByMethod(
             f'no force can be applied to loop joint "{name}": {type(self).__name__} has no loops, or they are ignored. '
@@ -200,25 +239,47 @@ class Stepper(ABC):
         )
 
     def body_coordinates(self, link: int) -> tuple[np.ndarray, np.ndarray] | None:
-        """Return the coordinates a body has beyond its pose, and their rates; None = the body is rigid."""
+        """Return the coordinates a body has beyond its pose, and their rates; None = the body is rigid.
+
+        Args:
+            link: index of the link.
+        """
         return None
 
     def set_body_coordinates(self, link: int, coordinates: np.ndarray | None, rates: np.ndarray | None) -> None:
-        """Set the coordinates a body has beyond its pose, or their rates."""
+        """Set the coordinates a body has beyond its pose, or their rates.
+
+        Args:
+            link: index of the link.
+            coordinates: None = as they are.
+            rates: None = as they are.
+        """
         raise StateError("the body keeps its size and has no coordinates of its own")
 
     # Verb "grab"
 
     def grab(self, grip: Grip) -> Stepper:
-        """Add a grip; return the stepper to continue with, this one or one with rows for grips in the same state."""
+        """Add a grip; return the stepper to continue with, this one or one with rows for grips in the same state.
+
+        Args:
+            grip: body, point and target.
+        """
         raise self._refusal("grab")
 
     def release(self, grip: Grip) -> Stepper:
-        """Remove a grip; return the stepper to go on with."""
+        """Remove a grip; return the stepper to go on with.
+
+        Args:
+            grip: one that was added.
+        """
         raise self._refusal("grab")
 
     def move_grip(self, grip: Grip) -> None:
-        """Take the target of a grip, which has changed."""
+        """Take the target of a grip, which has changed.
+
+        Args:
+            grip: one that was added.
+        """
         raise self._refusal("grab")
 
     def reset_grips(self) -> None:
@@ -226,7 +287,11 @@ class Stepper(ABC):
         raise self._refusal("grab")
 
     def grip_force(self, grip: Grip) -> np.ndarray:
-        """Return the force (3,) of a grip in the last step, world axes [N]."""
+        """Return the force (3,) of a grip in the last step, world axes [N].
+
+        Args:
+            grip: one that was added.
+        """
         raise self._refusal("grab")
 
     # Constraints
@@ -273,7 +338,11 @@ class Stepper(ABC):
         raise self._refusal("impulse")
 
     def tune(self, options: Any) -> None:
-        """Continue with other options of the method; raise `StateError` for those that cannot change."""
+        """Continue with other options of the method; raise `StateError` for those that cannot change.
+
+        Args:
+            options: all options of the method.
+        """
         raise self._refusal("tune")
 
     # Verb "reactions"
@@ -297,7 +366,11 @@ class Stepper(ABC):
         return ()
 
     def grip_wrench(self, grip: Grip) -> np.ndarray | None:
-        """Return torque and force (6,) of a grip in the last step, world axes; None = they are among `row_forces`."""
+        """Return torque and force (6,) of a grip in the last step, world axes; None = they are among `row_forces`.
+
+        Args:
+            grip: one that was added.
+        """
         return np.concatenate([np.zeros(3), self.grip_force(grip)])
 
     # Verb "attach"
@@ -313,19 +386,35 @@ class Stepper(ABC):
         return ()
 
     def body_pose(self, body: str) -> tuple[np.ndarray, np.ndarray] | None:
-        """Return rotation matrix and origin of a body's frame in the world; None = those of the tree at q."""
+        """Return rotation matrix and origin of a body's frame in the world; None = those of the tree at q.
+
+        Args:
+            body: name of a body.
+        """
         return None
 
     def attach(self, joint: RuntimeJoint) -> Stepper:
-        """Add a joint; return the stepper to go on with, this one or one with rows in the same state."""
+        """Add a joint; return the stepper to go on with, this one or one with rows in the same state.
+
+        Args:
+            joint: a joint between points of two bodies.
+        """
         raise self._refusal("attach")
 
     def detach(self, name: str) -> Stepper:
-        """Remove a joint made while running; return the stepper to go on with."""
+        """Remove a joint made while running; return the stepper to go on with.
+
+        Args:
+            name: of the joint.
+        """
         raise self._refusal("attach")
 
     def index_attached(self, name: str) -> int:
-        """Return the number of a joint made while running, or of the constraint that leads a body."""
+        """Return the number of a joint made while running, or of the constraint that leads a body.
+
+        Args:
+            name: of the joint or constraint.
+        """
         raise self._refusal("attach")
 
     @property
@@ -339,7 +428,12 @@ class Stepper(ABC):
         return False
 
     def aim_rows(self, time: float, dt: float) -> None:  # noqa: B027 - most methods have no such rows
-        """Set the targets of rows that move in time for a step from `time` on."""
+        """Set the targets of rows that move in time for a step.
+
+        Args:
+            time: at which the step begins [s].
+            dt: length of the step [s].
+        """
 
     def take_rows(self, arrays: dict[str, np.ndarray], time: float) -> Stepper:
         """Have the joints made while running and the driven coordinates of a snapshot; return the stepper with them.
@@ -351,11 +445,19 @@ class Stepper(ABC):
         return self
 
     def add_rule(self, rule: Proximity) -> None:
-        """Attach and detach joints by a rule from now on."""
+        """Attach and detach joints by a rule from now on.
+
+        Args:
+            rule: when to attach and to detach which points.
+        """
         raise self._refusal("rules")
 
     def remove_rule(self, rule: Proximity) -> None:
-        """Drop a rule and detach the joints it made."""
+        """Drop a rule and detach the joints it made.
+
+        Args:
+            rule: one that was added.
+        """
         raise self._refusal("rules")
 
     def _refusal(self, verb: str) -> UnsupportedByMethod:

@@ -241,7 +241,11 @@ class ControlBuilder:
         return name
 
     def set_timestep(self, timestep: float | None) -> None:
-        """Set the time step that simulations of this model have unless another is given [s]; None for none."""
+        """Set the time step that simulations of this model have unless another is given [s]; None for none.
+
+        Args:
+            timestep: [s], or None.
+        """
         if timestep is not None:
             timestep = check.number(timestep, "timestep", positive=True)
         self._spec.timestep = timestep

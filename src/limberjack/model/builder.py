@@ -94,7 +94,11 @@ class Builder(BodyBuilder, RegisteredBodyBuilder, ShapeBuilder, ConstraintBuilde
 
     @classmethod
     def from_spec(cls, spec: Spec) -> Builder:
-        """Return a builder that continues from `spec` (which is copied)."""
+        """Return a builder that continues from `spec` (which is copied).
+
+        Args:
+            spec: what a model was built from: `model.spec`.
+        """
         builder = cls(spec.name, gravity=spec.gravity)
         builder._spec = spec.copy()
         builder._bodies = {body.name: i for i, body in enumerate(spec.bodies)}
@@ -582,13 +586,30 @@ class Builder(BodyBuilder, RegisteredBodyBuilder, ShapeBuilder, ConstraintBuilde
         offset: float = 0.0,
         carrier: str | None = None,
     ) -> str:
-        """Couple two one-dof joints: the short name of `add_joint_gear`."""
+        """Couple two one-dof joints: the short name of `add_joint_gear`.
+
+        Args:
+            name: unique name.
+            joint_a: the joint that is driven.
+            joint_b: the joint that drives it.
+            ratio: q_a = ratio * q_b + offset.
+            offset: of the coordinate of `joint_a` [rad or m].
+            carrier: body relative to which the two rotations are measured; None when they share their parent.
+        """
         return self.add_joint_gear(name, joint_a, joint_b, ratio=ratio, offset=offset, carrier=carrier)
 
     def add_joint_no_slip(
         self, name: str, parent: str, child: str, *, axis: ArrayLike, position_in_child: ArrayLike = ORIGIN
     ) -> str:
-        """Keep a point of `child` from moving along `axis` of the child; the parent is the world. See `add_no_slip`."""
+        """Keep a point of `child` from moving along `axis` of the child; the parent is the world. See `add_no_slip`.
+
+        Args:
+            name: unique name.
+            parent: "world".
+            child: the body that does not slip.
+            axis: (3,) direction without motion, in the child.
+            position_in_child: (3,) the point, in the child [m].
+        """
         if parent != WORLD:
             raise ModelError(f'no_slip "{name}": its parent is the world, got "{parent}"')
         return self._add("no_slip", locals())
@@ -654,7 +675,12 @@ class Builder(BodyBuilder, RegisteredBodyBuilder, ShapeBuilder, ConstraintBuilde
         return name
 
     def exclude_collision(self, body_a: str, body_b: str) -> None:
-        """Exclude contacts between two bodies."""
+        """Exclude contacts between two bodies.
+
+        Args:
+            body_a: name of one body.
+            body_b: name of the other.
+        """
         self._spec.excluded.append((self._body(body_a), self._body(body_b)))
 
     @property
@@ -663,7 +689,12 @@ class Builder(BodyBuilder, RegisteredBodyBuilder, ShapeBuilder, ConstraintBuilde
         return tuple(self._spec.excluded)
 
     def exclude_shapes(self, shape_a: str, shape_b: str) -> None:
-        """Exclude contacts between two shapes."""
+        """Exclude contacts between two shapes.
+
+        Args:
+            shape_a: name of one shape.
+            shape_b: name of the other.
+        """
         for name in (shape_a, shape_b):
             if name not in self._shapes:
                 raise UnknownName("shape", name, f'model "{self._spec.name}"', self._shapes)

@@ -221,20 +221,32 @@ class Model:
         return self.joint_names[self._tree_count :]
 
     def with_motion(self, motion: Trajectory) -> Model:
-        """Return this model with `motion`, a `Trajectory` of it; steps and model files take no notice of it."""
+        """Return this model with `motion`, a `Trajectory` of it; steps and model files take no notice of it.
+
+        Args:
+            motion: a trajectory of this model.
+        """
         other = copy.copy(self)
         other.__dict__.update(motion=motion, workspace={})
         return other
 
     def body_index(self, name: str) -> int:
-        """Return the index of the body called `name`."""
+        """Return the index of the body called `name`.
+
+        Args:
+            name: of the body.
+        """
         try:
             return self._body_index[name]
         except KeyError:
             raise UnknownName("body", name, f'model "{self.name}"', self.body_names) from None
 
     def body(self, name: str) -> BodyInfo:
-        """Return mass, com, inertia, parent and joint of the body called `name`."""
+        """Return mass, com, inertia, parent and joint of the body called `name`.
+
+        Args:
+            name: of the body.
+        """
         i = self.body_index(name)
         a = self.arrays
         parent = self._body_parent[i]
@@ -243,11 +255,19 @@ class Model:
         return BodyInfo(name, i, float(a.body_mass[i]), a.body_com[i].copy(), full, above, self.joint_names[i])
 
     def joint_spec(self, name: str) -> Joint:
-        """Return the declarative record of the joint (or of the compound joint an axis belongs to)."""
+        """Return the declarative record of the joint (or of the compound joint an axis belongs to).
+
+        Args:
+            name: of a joint, or of an axis of a compound one.
+        """
         return self._joints[self._locate(name)[0]]
 
     def joint(self, name: str) -> JointInfo:
-        """Return kind, bodies and indices of the joint, or the axis of a compound joint, called `name`."""
+        """Return kind, bodies and indices of the joint, or the axis of a compound joint, called `name`.
+
+        Args:
+            name: of a joint, or of an axis of a compound one.
+        """
         i, axis = self._locate(name)
         joint = self._joints[i]
         if i >= self._tree_count:
@@ -274,17 +294,25 @@ class Model:
         )
 
     def axis_number(self, name: str) -> int:
-        """Return which axis of its compound joint is called `name`; -1 for whole joints."""
+        """Return which axis of its compound joint is called `name`; -1 for whole joints.
+
+        Args:
+            name: of a joint, or of an axis of a compound one.
+        """
         return self._locate(name)[1]
 
     def dof_name(self, v: int) -> str:
-        """Return the name of the joint, or compound axis, that dof `v` belongs to."""
+        """Return the name of the joint, or compound axis, that dof `v` belongs to.
+
+        Args:
+            v: index among the nv velocities.
+        """
         i = int(np.searchsorted(self.arrays.v_start, v, side="right")) - 1
         joint = self._joints[i]
         return joint.axes[v - int(self.arrays.v_start[i])].name if joint.axes else joint.name
 
     def features(self) -> dict[str, str]:
-        """Return what the model has that a method must be able to honour, each with one example by name."""
+        """Return what the model has that a method must support, each with one example by name."""
         out: dict[str, str] = {}
         for joint in self._joints[self._tree_count :]:
             out.setdefault(_FEATURES.get(joint.kind, "loops"), f'joint "{joint.name}"')

@@ -75,7 +75,11 @@ class Proximity:
             raise StateError(f"every must be a whole number of steps >= 1, got {self.every!r}")
 
     def checked(self, model: Model) -> Proximity:
-        """Return the rule itself; raise if the model lacks one of its points."""
+        """Return the rule itself; raise if the model lacks one of its points.
+
+        Args:
+            model: has the points of the rule.
+        """
         known = [point.name for point in model.points]
         for name in (*self.points, *self.others):
             if name not in known:
@@ -91,7 +95,11 @@ class Proximity:
 
     @staticmethod
     def from_json(data: dict[str, Any]) -> Proximity:
-        """Return the rule that `to_json` gave."""
+        """Return the rule that `to_json` gave.
+
+        Args:
+            data: what `to_json` returned.
+        """
         given = dict(data)
         given |= {name: None if data[name] is None else float.fromhex(data[name]) for name in _NUMBERS}
         given["axis"] = tuple(map(float.fromhex, data["axis"]))

@@ -468,7 +468,16 @@ class RegisteredBodyBuilder:
         self, kind: str, name: str, *, mass: float, coordinates: ArrayLike, rates: ArrayLike | None = None,
         data: ArrayLike = (),
     ) -> str:  # fmt: skip
-        """Add a body of a registered kind: the former name of `add_body_registered`."""
+        """Add a body of a registered kind: the former name of `add_body_registered`.
+
+        Args:
+            kind: the registered kind.
+            name: unique name.
+            mass: [kg].
+            coordinates: at the start.
+            rates: of the coordinates at the start; None = 0.
+            data: numbers that the functions of the kind get.
+        """
         return self.add_body_registered(kind, name, mass=mass, coordinates=coordinates, rates=rates, data=data)
 
 

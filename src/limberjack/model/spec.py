@@ -45,7 +45,25 @@ class Motor:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Axis:
-    """One named hinge or slide axis of a compound joint; `axis` and `position` in the joint frame."""
+    """One named hinge or slide axis of a compound joint; `axis` and `position` in the joint frame.
+
+    Args:
+        name: unique among joints and axes.
+        kind: "hinge" or "slide".
+        axis: (3,) direction, in the joint frame.
+        position: (3,) a point of a hinge's axis, in the joint frame [m].
+        limits: (low, high), or None [rad or m].
+        limit_stiffness: of soft limits [N m/rad or N/m]; None = hard.
+        limit_damping: of soft limits [N m s/rad or N s/m].
+        damping: [N m s/rad or N s/m].
+        stiffness: of a spring [N m/rad or N/m].
+        rest: coordinate at which the spring is at rest [rad or m].
+        armature: inertia of a rotor behind its gear [kg m^2 or kg].
+        friction: dry friction [N m or N].
+        motor: drives the axis to a target.
+        start: coordinate at the start [rad or m].
+        start_velocity: [rad/s or m/s].
+    """
 
     name: str
     kind: str = "hinge"

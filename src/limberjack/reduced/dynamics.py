@@ -163,7 +163,12 @@ def inverse_dynamics(model: Model, q: Any, qd: Any, qdd: Any, wrenches: Any = No
 
 
 def mass_matrix(model: Model, q: Any) -> np.ndarray:
-    """Return the joint-space inertia (nv, nv) at q, armature included."""
+    """Return the joint-space inertia (nv, nv) at q, armature included.
+
+    Args:
+        model: the model.
+        q: (nq,) coordinates.
+    """
     s = scratch(model)
     matrix = np.zeros((model.nv, model.nv))
     q = array_of(q, (model.nq,), "q", model)
@@ -174,7 +179,12 @@ def mass_matrix(model: Model, q: Any) -> np.ndarray:
 
 
 def forward_kinematics(model: Model, q: Any) -> tuple[np.ndarray, np.ndarray]:
-    """Return (positions (body_count, 3), rotations (body_count, 4)) of the body frames at q."""
+    """Return (positions (body_count, 3), rotations (body_count, 4)) of the body frames at q.
+
+    Args:
+        model: the model.
+        q: (nq,) coordinates.
+    """
     s, a = scratch(model), model.arrays
     positions, rotations = np.empty((model.body_count, 3)), np.empty((model.body_count, 4))
     q = array_of(q, (model.nq,), "q", model)

@@ -109,7 +109,12 @@ def loop_velocity(sim: Simulation, name: str) -> np.ndarray:
 
 
 class JointHandle:
-    """One joint, or one axis of a compound joint: its coordinates, velocity, force and motor."""
+    """One joint, or one axis of a compound joint: its coordinates, velocity, force and motor.
+
+    Args:
+        sim: the simulation.
+        name: of the joint or axis.
+    """
 
     def __init__(self, sim: Simulation, name: str) -> None:
         self._sim, self.info = sim, sim.model.joint(name)
@@ -266,7 +271,12 @@ class JointHandle:
 
 
 class BodyHandle:
-    """One body: where it is and how it moves."""
+    """One body: where it is and how it moves.
+
+    Args:
+        sim: the simulation.
+        name: of the body.
+    """
 
     def __init__(self, sim: Simulation, name: str) -> None:
         self._sim, self.info = sim, sim.model.body(name)
@@ -331,7 +341,14 @@ class BodyHandle:
 
 
 class PointHandle:
-    """One named point: where it is."""
+    """One named point: where it is.
+
+    Args:
+        sim: the simulation.
+        name: of the point.
+        body: the body that it is fixed to.
+        local: (3,) where it is in the body's frame [m].
+    """
 
     def __init__(self, sim: Simulation, name: str, body: str, local: tuple[float, ...]) -> None:
         self._sim, self.name, self._body, self._local = sim, name, body, np.array(local)

@@ -87,7 +87,7 @@ class Simulation:
         dt: time step [s]; None takes that of the model, or 1 ms where it has none.
         q: (nq,) start coordinates; `model.q0` when None.
         qd: (nv,) start velocities; `model.qd0` when None.
-        ignore: features of the model to leave out although the method cannot honour them, e.g. ("limits",).
+        ignore: features of the model to leave out although the method does not support them, e.g. ("limits",).
         energy_watch: warn, and then raise `Diverged`, where energy rises far beyond the work done.
 
     Attributes:
@@ -270,7 +270,11 @@ class Simulation:
         self._control.set(self, value)
 
     def actuator(self, name: str) -> ActuatorHandle:
-        """Return the handle of an actuator."""
+        """Return the handle of an actuator.
+
+        Args:
+            name: of `model.actuator_names`.
+        """
         return ActuatorHandle(self, name)
 
     @property
@@ -279,7 +283,11 @@ class Simulation:
         return sensors.read_all(self)
 
     def sensor(self, name: str) -> Any:
-        """Return the value of a sensor at the present state: a float, or an array."""
+        """Return the value of a sensor at the present state: a float, or an array.
+
+        Args:
+            name: of the sensor.
+        """
         return sensors.read_one(self, name)
 
     @property
@@ -298,15 +306,27 @@ class Simulation:
         return self._measures.body_velocities(self)
 
     def joint(self, name: str) -> JointHandle:
-        """Return the handle of a joint, or of one axis of a compound joint."""
+        """Return the handle of a joint, or of one axis of a compound joint.
+
+        Args:
+            name: of the joint or axis.
+        """
         return JointHandle(self, name)
 
     def body(self, name: str) -> BodyHandle:
-        """Return the handle of a body."""
+        """Return the handle of a body.
+
+        Args:
+            name: of the body.
+        """
         return BodyHandle(self, name)
 
     def point(self, name: str) -> PointHandle:
-        """Return the handle of a named point."""
+        """Return the handle of a named point.
+
+        Args:
+            name: of the point.
+        """
         for point in self.model.points:
             if point.name == name:
                 return PointHandle(self, name, point.body, point.position)
@@ -326,7 +346,11 @@ class Simulation:
         return np.ones(len(self.model.arrays.links.parent), bool) if found is None else found
 
     def tune(self, **options: Any) -> None:
-        """Change options of the method while running, such as `budget=10`; those it cannot change are refused."""
+        """Change options of the method while running, such as `budget=10`; those it cannot change are refused.
+
+        Args:
+            **options: options of the method, by name.
+        """
         require_verb(self.method, "tune")
         known = [item.name for item in fields(self.method)]
         for name in options:
@@ -360,7 +384,11 @@ class Simulation:
     # Running
 
     def step(self, n: int = 1) -> None:
-        """Take n steps; Ctrl-C stops between steps and keeps the state."""
+        """Take n steps; Ctrl-C stops between steps and keeps the state.
+
+        Args:
+            n: number of steps.
+        """
         clock, watch = self._clock, self._watch
         alone = type(n) is int and n == 1 and self._stepper.in_one_call and not self._kinematic
         if (
@@ -682,12 +710,20 @@ class Simulation:
         self._watch.forget()
 
     def add_rule(self, rule: Proximity) -> None:
-        """Attach and detach joints by a rule from now on; it is part of snapshots and saved files."""
+        """Attach and detach joints by a rule from now on; it is part of snapshots and saved files.
+
+        Args:
+            rule: when to attach and to detach which points.
+        """
         attachments.add_rule(self, rule)
         self._watch.add_rule(self, rule)
 
     def remove_rule(self, rule: Proximity) -> None:
-        """Drop a rule and detach the joints it made."""
+        """Drop a rule and detach the joints it made.
+
+        Args:
+            rule: one that was added.
+        """
         attachments.remove_rule(self, rule)
         self._watch.remove_rule(rule)
 
@@ -770,7 +806,11 @@ class Simulation:
         return snapshots.snapshot_of(self)
 
     def restore(self, snapshot: Snapshot) -> None:
-        """Go back to `snapshot`; the next steps are the same bit for bit."""
+        """Go back to `snapshot`; the next steps are the same bit for bit.
+
+        Args:
+            snapshot: what `snapshot` returned.
+        """
         snapshots.restore(self, snapshot)
         self._watch.rewind()
         self._measures.poses = self._measures.contacts = None
@@ -780,7 +820,11 @@ class Simulation:
         return snapshots.state_hash(self.snapshot())
 
     def save(self, path: str | Path) -> Path:
-        """Write model, method and state to a file that `lj.resume` continues from, bit for bit; return its path."""
+        """Write model, method and state to a file that `lj.resume` continues from, bit for bit; return its path.
+
+        Args:
+            path: an .npz file.
+        """
         path = Path(path)
         _registry.lookup("simulation writer", path)(self, path)
         return path
@@ -809,7 +853,11 @@ class Simulation:
 
 
 def resume(path: str | Path) -> Simulation:
-    """Return the simulation saved in a file, ready to go on bit for bit."""
+    """Return the simulation saved in a file, ready to go on bit for bit.
+
+    Args:
+        path: an .npz file that `Simulation.save` wrote.
+    """
     return _registry.lookup("simulation reader", path)(Path(path))
 
 

@@ -109,12 +109,20 @@ class Trajectory:
         return q, ((1.0 - u) * self.qd[k] + u * self.qd[last]) * inside
 
     def body(self, name: str) -> BodyTrack:
-        """Return the path of the body called `name`."""
+        """Return the path of the body called `name`.
+
+        Args:
+            name: of the body.
+        """
         i = self.model.body_index(name)
         return BodyTrack(name, self.times, self.positions[:, i], self.rotations[:, i])
 
     def joint(self, name: str) -> JointTrack:
-        """Return the motion of the joint, or compound axis, called `name`; a loop joint has no columns."""
+        """Return the motion of the joint, or compound axis, called `name`; a loop joint has no columns.
+
+        Args:
+            name: of the joint or axis.
+        """
         joint = self.model.joint(name)
         return JointTrack(name, self.times, self.q[:, joint.q], self.qd[:, joint.v])
 

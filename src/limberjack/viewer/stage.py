@@ -123,6 +123,7 @@ class Stage:
 
     def _listen(self, handle: Any, k: int) -> None:
         body_of, names, start = self.drawing.parts.body, self.drawing.model.body_names, int(self._starts[k])
+        count = int(self._starts[k + 1]) - start
 
         def body(index: int | None) -> str | None:
             i = int(body_of[start + (index or 0)])
@@ -136,9 +137,11 @@ class Stage:
                     return
                 hold = f"{'pin' if keep else 'drag'} {event.client_id}" + (f" {name}" if keep else "")
                 start, end = (np.asarray(at) - self.offset for at in (event.start_position, event.end_position))
+                known = np.isfinite(start).all()
+                if event.phase == "start" and not known and count > 1 and event.instance_index is None:
+                    return  # the page does not know which body was pressed
                 if event.phase == "start":
-                    # a page that is slow may not know where it was pressed: the com is gripped then
-                    self._dragged("start", name, start if np.isfinite(start).all() else None, hold)
+                    self._dragged("start", name, start if known else None, hold)
                 if event.phase != "end":
                     self._dragged("update", name, end, hold)
                 elif not keep:
