@@ -11,7 +11,9 @@ import pytest
 
 import limberjack as lj
 
-FILES = ("m.json", "m.urdf", "m.xml", "m.glb", "m.gltf", "t.npz", "t.csv", "t.parquet", "t.html", "t.bvh", "t.glb", "s.npz")
+FILES = (
+    "m.json", "m.urdf", "m.xml", "m.glb", "m.gltf", "t.npz", "t.csv", "t.parquet", "t.html", "t.bvh", "t.glb", "s.npz",
+)  # fmt: skip
 CODE = textwrap.dedent(
     """
     import os, resource, sys
@@ -48,8 +50,8 @@ CODE = textwrap.dedent(
 @pytest.mark.skipif(os.name != "posix", reason="no limits on this system")
 def test_a_full_disk_leaves_every_old_file_whole(tmp_path):
     """Every writer of models, motions and simulations, where a file can have no more than 300 bytes."""
-    environment = {**os.environ, "PYTHONPATH": os.pathsep.join(p for p in sys.path if p), "PYTHONDONTWRITEBYTECODE": "1"}
-    command = [sys.executable, "-c", CODE, str(tmp_path), "300", *FILES]
+    environment = {**os.environ, "PYTHONPATH": os.pathsep.join(p for p in sys.path if p)}
+    command = [sys.executable, "-B", "-c", CODE, str(tmp_path), "300", *FILES]
     done = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=300)
     assert done.returncode == 0, done.stderr[-2000:]
 
