@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from numba import typeof
 
-from limberjack._jit import inner, kernel, outlined
+from limberjack._jit import entry, inner, kernel, outlined
 from limberjack._tuples import by_reference
 from limberjack.model.arrays import Drives, Springs
 from limberjack.reduced.forces import Wrenches, no_wrenches
@@ -53,6 +53,11 @@ def _numbers(external, other, out):
     out[6] = _sum(external.wrenches, 1.0)
 
 
+@kernel
+def _first(external):
+    return external.wrenches.link[0]
+
+
 @pytest.fixture
 def wrenches():
     """Three wrenches on links 2, 5, 7 with different data."""
@@ -71,6 +76,15 @@ def test_members_of_tuples_are_those_of_python(wrenches):
     _numbers(external, other, out)
     expected = [first, -second, second, turns[0], turns[0] + turns[1], sum(turns), first + rows.sum()]
     np.testing.assert_array_equal(out, expected)
+
+
+def test_members_of_other_types_are_refused(wrenches):
+    """The machine code of a kernel, called without a look at types, refuses a tuple with something else than arrays."""
+    a = pendulum(links=2).arrays
+    external = External(Drives(*a.drives), Springs(*a.springs), True, np.zeros(2), wrenches)
+    assert _first(external) == 2
+    with pytest.raises(TypeError, match="External"):
+        entry(_first)(external._replace(wrenches=wrenches._replace(link="links")))
 
 
 def test_only_tuples_of_the_package_with_arrays_are_references(wrenches):

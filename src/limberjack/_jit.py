@@ -66,8 +66,8 @@ require_numba(numba.__version__)
 import llvmlite.binding as llvm
 from llvmlite import ir
 from numba import extending
+from numba.core import cgutils, types
 from numba.core import ir as numba_ir
-from numba.core import types
 from numba.core.codegen import JITCodeLibrary
 from numba.core.compiler import Compiler, Flags
 from numba.core.compiler_machinery import PassManager, register_pass
@@ -80,11 +80,11 @@ from numba.core.errors import (
 from numba.core.ir_utils import build_definitions
 from numba.core.lowering import Lower
 from numba.core.registry import cpu_target
+from numba.core.rewrites import rewrite_registry
 from numba.core.ssa import reconstruct_ssa
 from numba.core.transforms import canonicalize_cfg
 from numba.core.typed_passes import (
     BaseNativeLowering,
-    IRLegalization,
     NoPythonBackend,
     NopythonTypeInference,
     PreLowerStripPhis,
@@ -239,13 +239,21 @@ class _Constants(ConstantInference):
 
 @register_pass(mutates_CFG=False, analysis_only=False)
 class _Rewrites(GenericRewrites):
-    """The pass that rewrites constant indices of tuples and constant powers."""
+    """The pass that rewrites constant indices of tuples and constant powers, and no more."""
 
     _name = "limberjack_rewrites"
 
     def run_pass(self, state: Any) -> bool:
-        state.func_ir._consts = _Constants(state.func_ir)
-        return super().run_pass(state)
+        code = state.func_ir
+        code._consts = _Constants(code)
+        for kind in rewrite_registry.rewrites["before-inference"]:
+            rewrite, todo = kind(state), list(code.blocks)
+            while todo:
+                if rewrite.match(code, code.blocks[todo[-1]], state.typemap, state.calltypes):
+                    code.blocks[todo[-1]] = rewrite.apply()
+                else:
+                    todo.pop()
+        return True
 
 
 @register_pass(mutates_CFG=False, analysis_only=False)
@@ -297,9 +305,9 @@ class _Lower(Lower):
     implementation that takes constants as such, and for the type of the result once more.
     """
 
-    def delvar(self, name: str) -> None:
-        if name not in self._blk_local_varmap:
-            self._singly_assigned_vars.discard(name)
+    def alloca_lltype(self, name: str, lltype: Any, datamodel: Any = None) -> Any:
+        # Numba has LLVM parse a module to tell how large it is, for debuggers.
+        return cgutils.alloca_once(self.builder, lltype, name=name)
 
     def storevar(self, value: Any, name: str, argidx: int | None = None) -> None:
         self._alloca_var(name, self.typeof(name))
@@ -438,7 +446,8 @@ class _Compiler(Compiler):
 
 
 # Not among them: what serves closures, comprehensions, `with`, `raise`, array expressions, literal arguments, functions
-# inlined by Numba and listings of types. Kernels have none of these (`tools/kernel_lint.py`).
+# inlined by Numba and listings of types. Kernels have none of these (`tools/kernel_lint.py`). Nor what finds out where
+# variables live: without reference counts nothing is done where one ends.
 _PASSES = (
     TranslateByteCode,
     FixupArgs,
@@ -449,7 +458,6 @@ _PASSES = (
     _SingleAssignment,
     _TypeInference,
     _NoPhis,
-    IRLegalization,
     _SlimLowering,
     NoPythonBackend,
 )

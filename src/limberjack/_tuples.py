@@ -186,6 +186,8 @@ def _unbox(kind: Any, value: Any, c: Any) -> Any:
         return _unbox_plain(kind, value, c)
     space, cleanups = cgutils.alloca_once(c.builder, memory_type(c.context.data_model_manager, kind)), []
     failed = _unbox_members(kind, value, c, space, cleanups)
+    with c.builder.if_then(failed, likely=False):
+        c.pyapi.err_set_string("PyExc_TypeError", f"a member of {kind.instance_class.__name__} is no array or number")
 
     def cleanup() -> None:
         for one in reversed(cleanups):

@@ -19,9 +19,9 @@ def _crowd(figures) -> Table:
 def test_a_small_crowd_agrees_in_all_engines():
     """Every engine gives our accelerations for pushed figures, and is timed."""
     table = _crowd(2)
-    part, shares, held, costs = table.parts
+    part, shares, held, costs, large = table.parts
     assert "178 bodies, 190 dofs" in part.title
-    assert len(part.rows) == 11 and not table.wrong
+    assert len(part.rows) == 12 and not table.wrong
     for row in part.rows:
         assert row["gap"] < 1e-9
         assert (row.get("forward") or 0) > 0 or (row.get("step") or 0) > 0
@@ -33,6 +33,7 @@ def test_a_small_crowd_agrees_in_all_engines():
     assert [row["steps"] for row in held.rows] == [4, 12, 4] and all(row["median"] > 0 for row in held.rows)
     # 96 coordinates and 95 velocities of eight bytes
     assert [row["state"] for row in costs.rows] == pytest.approx([1.528] * 3) and len(costs.rows) == 3
+    assert large.rows[0]["worst"] >= large.rows[0]["step"] > 0 and large.rows[0]["pictures"] > 0
 
 
 def test_the_push_as_joint_forces_is_the_push():
@@ -58,7 +59,7 @@ def test_missing_peers_leave_rows_that_say_so(monkeypatch):
         raise errors.MissingExtra(f'"{module}" is needed for this: pip install "limberjack[{extra}]"')
 
     monkeypatch.setattr(errors, "require", require)
-    for word in ("shares", "hold", "costs"):
+    for word in ("shares", "hold", "costs", "large"):
         monkeypatch.setattr(crowd, word, lambda *given: None)
     rows = _crowd(1).parts[0].rows
     assert [row["who"] for row in rows[4:]] == ["pinocchio: not installed", "MuJoCo: not installed"]
