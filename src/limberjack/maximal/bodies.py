@@ -65,7 +65,8 @@ __all__ = [
     "set_masses",
     "set_scalable_pair",
     "set_inertial_forces",
-    "midpoint_newton", "midpoint_rotation",
+    "midpoint_newton",
+    "midpoint_rotation",
     "rotated",
     "world_inertia",
 ]

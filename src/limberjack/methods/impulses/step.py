@@ -247,7 +247,8 @@ def take_ball_joint_steps(
         status, together = detect_contacts(
             setup, shapes, filters, how, h * substeps, up, broad, contacts, cache, graph, sweeps, bulk, s
         )
-        find_touching(contacts.count[0], contacts, cache.found, graph.root, resistance)
+        if status == 0:
+            find_touching(contacts.count[0], contacts, cache.found, graph.root, resistance)
         done, fresh, width, part, redetected = 0, 0, PARTS, h / PARTS, False
         while status == 0 and done < PARTS * substeps:
             since, left = (done - fresh) * part, (PARTS * substeps - done) * part
@@ -260,8 +261,9 @@ def take_ball_joint_steps(
                     setup, shapes, filters, how, left, wanted / width, up, broad, redetected, contacts, cache, graph,
                     sweeps, rounds, bulk, s,
                 )  # fmt: skip
-                find_touching(contacts.count[0], contacts, cache.found, graph.root, resistance)
                 fresh, width, redetected = done, wanted, True
+                if status == 0:
+                    find_touching(contacts.count[0], contacts, cache.found, graph.root, resistance)
             if status == 0:
                 status = _ball_joint_substep(
                     setup, structure, shapes, how, substeps * PARTS // width, width * part, wrenches, grip_link, grips,
@@ -366,7 +368,8 @@ def take_steps(
             setup, shapes, filters, how, longest * substeps, up, broad, contacts, cache, graph, sweeps, bulk, s
         )
         count = contacts.count[0]
-        find_touching(count, contacts, cache.found, graph.root, resistance)
+        if status == 0:
+            find_touching(count, contacts, cache.found, graph.root, resistance)
         fresh, redetected, fastest = 0, False, rows.fastest[0]
         rounds.figures.count[FILLED] = 0
         parts = parts_of(longest, fastest)
