@@ -13,7 +13,7 @@ import math
 from limberjack._jit import inner, outlined
 from limberjack.maximal.displacement_rows import LEVER, MAX_FORCE, SOFT
 
-__all__ = ["clamp_sided", "remove_friction", "row_rate", "set_active", "shorten", "sweep_rows", "update_active_rows"]
+__all__ = ["clamp_sided", "remove_friction", "set_active", "shorten", "sweep_rows", "update_active_rows"]
 
 # Violations up to this are rounding [m, rad].
 _VIOLATED = 1e-12
@@ -44,7 +44,7 @@ def remove_friction(system, i, j, b):
 
 
 @inner
-def row_rate(system, i, k, jacobian, d):
+def _row_rate(system, i, k, jacobian, d):
     """Return row k of constraint i times the displacements d."""
     rate = 0.0
     for t in range(system.incidence_start[i], system.incidence_start[i + 1]):
@@ -97,7 +97,7 @@ def update_active_rows(
                     slides[i - ends[3]] = 1
                     remove_friction(system, i, j, b)
                     changed = True
-        elif scale * e + row_rate(system, i, 0, jacobian, correction) < -scale * _VIOLATED:
+        elif scale * e + _row_rate(system, i, 0, jacobian, correction) < -scale * _VIOLATED:
             set_active(system, i, True, jacobian, active, j)
             b[r] = -scale * e
             if i >= ends[3]:
@@ -169,7 +169,7 @@ def shorten(
             if lam[r] != 0.0:
                 rhs = -scale * (residual[r] - (open[r] if r == first else 0.0)) if sided else b[r]
                 along += lam[r] * rhs
-                square += lam[r] * (row_rate(system, i, r - first, jacobian, correction) + c[r] * lam[r])
+                square += lam[r] * (_row_rate(system, i, r - first, jacobian, correction) + c[r] * lam[r])
     if not along < square:
         return
     part = max(along, 0.0) / square
@@ -232,7 +232,7 @@ def sweep_rows(
                 if not a > 0.0 or (i >= ends[4] and saturated[i - ends[4], k] == 1):
                     continue
                 rhs = -scale * (residual[r] - open[r]) if sided else b[r]
-                rhs -= c[r] * lam[r] + row_rate(system, i, k, jacobian, correction)
+                rhs -= c[r] * lam[r] + _row_rate(system, i, k, jacobian, correction)
                 new = lam_total[r] + rhs / a
                 if sided:
                     new = max(new, 0.0)
@@ -259,8 +259,8 @@ def _update_friction(system, i, scale, mu, mobility, residual, minv, jacobian, l
     a = max(mobility[r + 1], mobility[r + 2])
     if not a > 0.0:
         return
-    x = lam_total[r + 1] - (scale * residual[r + 1] + row_rate(system, i, 1, jacobian, correction)) / a
-    y = lam_total[r + 2] - (scale * residual[r + 2] + row_rate(system, i, 2, jacobian, correction)) / a
+    x = lam_total[r + 1] - (scale * residual[r + 1] + _row_rate(system, i, 1, jacobian, correction)) / a
+    y = lam_total[r + 2] - (scale * residual[r + 2] + _row_rate(system, i, 2, jacobian, correction)) / a
     size, most = math.sqrt(x * x + y * y), mu * lam_total[r]
     f = most / size if size > most else 1.0
     for k in range(1, 3):

@@ -39,7 +39,6 @@ from limberjack.maximal.bodies import PARTICLE, PLANAR, RIGID, midpoint_rotation
 from limberjack.maximal.displacement_contacts import SLOP, find_slots, leave_overlaps, touches
 from limberjack.maximal.displacement_drives import add_soft_forces, apply_soft_forces, set_mobility, set_soft_forces
 from limberjack.maximal.displacement_rows import evaluate_errors, worst_error
-from limberjack.maximal.displacement_sided import row_rate
 from limberjack.maximal.displacement_solve import (
     SOLVE,
     correct,
@@ -63,10 +62,8 @@ _HUGE = 1e150
 # Impulses close the joints where they leave this part of the errors that the motion makes, or errors below the next
 # [m, rad].
 _LEFT, _SMALL = 0.1, 1e-9
-# Gap up to which a contact that closes has no velocity when velocities are read [m]; or one that gravity closes in a
-# step, where it closes at no more than this many times the speed that gravity adds in a step: a body at rest does not
-# fall.
-_TOUCHES, _RESTING = 1e-6, 2.0
+# Gap up to which a contact that closes has no velocity when velocities are read [m].
+_TOUCHES = 1e-6
 # Squared product of step and frequency of springs under tension beyond which a step is divided, until it is 1, and into
 # how many pieces at most.
 _UNRESOLVED, _MOST_PIECES = 2.0, 64
@@ -373,17 +370,17 @@ def _project_velocities(setup, net, drives, inner_most, tolerance, pose, u, e, r
     half = 0.5 * motion.last[0]
     for k in range(len(motion.momentum)):
         w.f[k] = motion.momentum[k] + half * motion.force[k]
+    # what touches something has the velocity of its last half step: contacts take away the half of gravity that is left
+    for k in range(len(w.contact_link)):
+        if w.contact_link[k, 0] >= 0 and w.residual[net.rows[3] + 3 * k] <= _TOUCHES:
+            for end in range(2):
+                for c in range(6 * w.contact_link[k, end], 6 * w.contact_link[k, end] + 6):
+                    if c >= 0:
+                        w.f[c] = motion.momentum[c]
     if net.soft_count[0] > 0 and half > 0.0:
         _set_soft_forces_now(setup, net, drives, 2.0 * half, True, pose, e, reads, w, motion)
         add_soft_forces(net.system, net.ends, net.soft, half, w.jacobian, w.soft_force, w.f)
     _divide(w.minv, w.f, 1.0, motion.force)
-    g = setup.gravity
-    fall = 2.0 * half * math.sqrt(g[0] * g[0] + g[1] * g[1] + g[2] * g[2])
-    for k in range(net.ends[3], net.ends[4]):
-        r = net.rows[3] + 3 * (k - net.ends[3])
-        resting = 2.0 * half * fall > w.residual[r]
-        if resting and row_rate(net.system, k, 0, w.jacobian, motion.force) > -_RESTING * fall:
-            w.residual[r] = min(w.residual[r], 0.0)
     for r in range(net.rows[3], net.rows[4]):
         w.lam_total[r] = 0.0
         w.residual[r] -= _TOUCHES
