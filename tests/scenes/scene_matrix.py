@@ -56,15 +56,6 @@ SIZES: dict[str, dict[str, object]] = {
 METHODS = ("full", "adaptive", "multipliers", "displacements", "impulses")
 # Methods that keep joints closed; the error of `displacements` depends on its iterations.
 CLOSING = ("full", "adaptive", "multipliers", "impulses")
-# Cells that fail, and why: in two seconds, and in thirty only.
-FINDINGS: dict[tuple[str, str], str] = {
-    ("bridge", "full"): "a block hits two taut planks, a chain straight between its ends: 190 J in one step",
-    ("pyramid", "displacements"): "at rest; velocities read show boxes falling for half a step, 0.617 J",
-}
-LONG_FINDINGS: dict[tuple[str, str], str] = {
-    ("draggable_structure", "adaptive"): "at 1/60 s its loops gain 7 % of the energy released",
-    ("draggable_structure", "full"): "at 1/60 s its loops gain 7 % of the energy released",
-}
 # Checks per second; most steps of a run, which scenes of finer steps end earlier by.
 _RATE, _MOST = 30, 30_000
 

@@ -5,17 +5,13 @@ from __future__ import annotations
 import os
 
 import pytest
-from tests.scenes.scene_matrix import FINDINGS, LONG_FINDINGS, cells, check_cell
+from tests.scenes.scene_matrix import cells, check_cell
 
 SECONDS = float(os.environ.get("LIMBERJACK_SOAK_SECONDS", "30"))
-REASONS = FINDINGS | LONG_FINDINGS
-CELLS = [
-    pytest.param(*cell, marks=pytest.mark.xfail(reason=REASONS[cell]) if cell in REASONS else ()) for cell in cells()
-]
 
 
 @pytest.mark.soak
-@pytest.mark.parametrize("name,method", CELLS)
+@pytest.mark.parametrize("name,method", cells())
 def test_scenes_gain_no_energy_for_long(name, method):
     """Thirty seconds of a scene gain at most 1 % of the energy released, joints closed, or the method refuses it."""
     check_cell(name, method, SECONDS)

@@ -65,6 +65,7 @@ __all__ = [
     "set_masses",
     "set_scalable_pair",
     "set_inertial_forces",
+    "midpoint_newton",
     "midpoint_rotation",
     "rotated",
     "world_inertia",
@@ -526,6 +527,40 @@ def move_bodies(
             pose[i, SHAPE + c - first] += h * u[c]
 
 
+@outlined
+def midpoint_newton(own, lx, ly, lz, x, y, z):
+    """Return the rotation vector t with I t = exp(-t/2) l in body axes, by Newton's method from a guess (x, y, z).
+
+    The Jacobian is I - [k], k = exp(-t/2) l / 2, without what is of second order in t. Its inverse for a symmetric I,
+
+        (I - [k])^-1 e = (I^-1 e + (k (k.e) + (I k) x e) / det I) / (1 + k.I k / det I),
+
+    is exact for any k: bodies with hardly any inertia about one axis turn about it by any small change of k.
+    """
+    xx, yy, zz, xy, xz, yz = own
+    det = xx * (yy * zz - yz * yz) - xy * (xy * zz - yz * xz) + xz * (xy * yz - yy * xz)
+    s, least = 1.0 / det, np.inf
+    for _ in range(40):
+        w, a, b, c = quaternion_exp(-0.5 * x, -0.5 * y, -0.5 * z)
+        ux, uy, uz = cross(a, b, c, lx, ly, lz)
+        vx, vy, vz = cross(a, b, c, ux, uy, uz)
+        kx, ky, kz = lx + 2.0 * (w * ux + vx), ly + 2.0 * (w * uy + vy), lz + 2.0 * (w * uz + vz)
+        ex, ey, ez = symmetric_times(own, x, y, z)
+        ex, ey, ez = kx - ex, ky - ey, kz - ez
+        kx, ky, kz = 0.5 * kx, 0.5 * ky, 0.5 * kz
+        _, dx, dy, dz = solve_symmetric_3(own, ex, ey, ez)
+        px, py, pz = symmetric_times(own, kx, ky, kz)
+        along, f = s * (kx * ex + ky * ey + kz * ez), 1.0 / (1.0 + s * (kx * px + ky * py + kz * pz))
+        cx, cy, cz = cross(px, py, pz, ex, ey, ez)
+        dx, dy, dz = f * (dx + along * kx + s * cx), f * (dy + along * ky + s * cy), f * (dz + along * kz + s * cz)
+        change = abs(dx) + abs(dy) + abs(dz)
+        x, y, z = x + dx, y + dy, z + dz
+        if change < 1e-15 or (change < 1e-6 and not change < 0.5 * least):
+            break
+        least = change
+    return x, y, z
+
+
 @inner
 def midpoint_rotation(inertia, i, h, orientation, lx, ly, lz):
     """Return the rotation vector of body i over h with angular momentum L.
@@ -544,6 +579,7 @@ def midpoint_rotation(inertia, i, h, orientation, lx, ly, lz):
     r = rotation_from_quaternion(orientation[0], orientation[1], orientation[2], orientation[3])
     lx, ly, lz = rotate_back(r, h * lx, h * ly, h * lz)
     _, x, y, z = solve_symmetric_3(own, lx, ly, lz)
+    change = 0.0
     for _ in range(20):
         w, a, b, c = quaternion_exp(-0.5 * x, -0.5 * y, -0.5 * z)
         ux, uy, uz = cross(a, b, c, lx, ly, lz)
@@ -555,6 +591,10 @@ def midpoint_rotation(inertia, i, h, orientation, lx, ly, lz):
         x, y, z = wx, wy, wz
         if change < 1e-15:
             break
+    if not change < 1e-9:
+        # thin bodies: h |L| beyond the least moment of inertia
+        _, x, y, z = solve_symmetric_3(own, lx, ly, lz)
+        x, y, z = midpoint_newton(own, lx, ly, lz, x, y, z)
     return rotate(r, x, y, z)
 
 

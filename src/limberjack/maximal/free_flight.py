@@ -10,7 +10,7 @@ from __future__ import annotations
 import numpy as np
 
 from limberjack._jit import inner, outlined
-from limberjack.maximal.bodies import ROTATION
+from limberjack.maximal.bodies import ROTATION, midpoint_newton
 from limberjack.maximal.solve import HUGE
 from limberjack.spatial.lanes import four, lane, set_four, splat
 from limberjack.spatial.quaternions import quaternion_exp, quaternion_multiply
@@ -163,19 +163,13 @@ def nine_of(b, k, j):
 
 @outlined
 def _turn_one(b, o, j, h, warm_start):
-    """Rotate the body in lane j of the group at row o, by any angle."""
+    """Rotate the body in lane j of the group at row o, by any angle and however thin it is."""
     own, s, p = six_of(b, o + _INERTIA, j), six_of(b, o + _INVERSE, j), six_of(b, o + MOMENTUM, j)
     lx, ly, lz = rotate_back(nine_of(b, o + START_ROTATION, j), h * p[0], h * p[1], h * p[2])
-    l, k = (lx, ly, lz), (0.5 * lx, 0.5 * ly, 0.5 * lz)
-    x, y, z = _slope(s, k, lx, ly, lz)
+    x, y, z = symmetric_times(s, lx, ly, lz)
     if warm_start:
         x, y, z = b[o + VECTOR, j], b[o + VECTOR + 1, j], b[o + VECTOR + 2, j]
-    for _ in range(20):
-        dx, dy, dz = _newton(own, s, l, k, quaternion_exp(0.5 * x, 0.5 * y, 0.5 * z), x, y, z)
-        x, y, z = x + dx, y + dy, z + dz
-        t = x * x + y * y + z * z
-        if (dx * dx + dy * dy + dz * dz) * t * t < _DONE:
-            break
+    x, y, z = midpoint_newton(own, lx, ly, lz, x, y, z)
     b[o + VECTOR, j], b[o + VECTOR + 1, j], b[o + VECTOR + 2, j] = x, y, z
     f = o + START_QUATERNION
     w, x, y, z = _unit_product((b[f, j], b[f + 1, j], b[f + 2, j], b[f + 3, j]), quaternion_exp(x, y, z))
@@ -218,15 +212,15 @@ def fly(b, h, warm_start):
         x, y, z = _slope(s, k, l[0], l[1], l[2])
         if warm_start:
             x, y, z = _three(b, o + VECTOR)
-        most = 0.0
+        most, left = 0.0, np.inf
         for _ in range(20):
             dx, dy, dz = _newton(own, s, l, k, _short_exp(0.5 * x, 0.5 * y, 0.5 * z), x, y, z)
             x, y, z = x + dx, y + dy, z + dz
             t = x * x + y * y + z * z
-            most = _most(t)
-            if _most((dx * dx + dy * dy + dz * dz) * t * t) < _DONE or most > _SMALL:
+            most, left = _most(t), _most((dx * dx + dy * dy + dz * dz) * t * t)
+            if left < _DONE or most > _SMALL:
                 break
-        if most <= _SMALL:
+        if most <= _SMALL and left < _DONE:
             _set_three(b, o + VECTOR, x, y, z)
             before = (
                 four(b, o + START_QUATERNION),

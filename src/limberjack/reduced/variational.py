@@ -83,6 +83,7 @@ __all__ = [
     "joint_impulses",
     "keep_factored",
     "largest_correction",
+    "moving_energy",
     "known_bias",
     "known_forces",
     "new_carried",
@@ -651,6 +652,18 @@ def start_momenta(links, span, qd, w, momentum):
         spin, e = pack(v[i, 0], v[i, 1], v[i, 2]), pack(v[i, 3], v[i, 4], v[i, 5])
         n, f = _momentum(g, i, x, y, z, cross4(spin, x), cross4(spin, y), cross4(spin, z), e)
         _store_momentum(g, i, x, y, z, n, f, momentum)
+
+
+@inner
+def moving_energy(links, span, velocities, w):
+    """Return the kinetic energy of links with (n, 6) velocities of their origins, for rows with the poses."""
+    rows, g, v, out = w.work.rows, links.inertia, velocities, 0.0
+    for i in range(span[LINK], span[LINK + 1]):
+        x, y, z = load4(rows, i, R), load4(rows, i, R + 4), load4(rows, i, R + 8)
+        spin, e = pack(v[i, 0], v[i, 1], v[i, 2]), pack(v[i, 3], v[i, 4], v[i, 5])
+        n, f = _momentum(g, i, x, y, z, cross4(spin, x), cross4(spin, y), cross4(spin, z), e)
+        out += 0.5 * (dot4(spin, n) + dot4(e, f))
+    return out
 
 
 @inner

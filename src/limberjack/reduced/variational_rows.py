@@ -97,6 +97,7 @@ from limberjack.reduced.variational import (
     known_bias,
     known_forces,
     largest_correction,
+    moving_energy,
     predict,
     pull,
     pull_is_due,
@@ -124,6 +125,8 @@ __all__ = [
 # Iterations go on while rows are open by more than this before the correction [m, rad]; with the correction, what is
 # left is smaller by the square of the step.
 OPEN = 1e-9
+# In substeps shorter than this [s] less of what rows are open by may become velocities: they would add up.
+RESOLVED = 1e-3
 # More iterations than this are allowed where rows are open.
 ROW_ITERATIONS = 12
 # Rows at velocity level turn the rate they had in the last half step round to this part, limits at most: a little is
@@ -132,6 +135,8 @@ REFLECTED = 0.98
 # A step in which more substeps than this were halved goes on in projected ones: light links that are pulled hard would
 # take hundreds, and gain energy from what is left open in each.
 MOST_HALVED = 32
+# A substep in which rows add more than this part of the kinetic energy is halved: along rows that turn far within it.
+GAINED = 1e-3
 # Of the trees involved in contacts, those that contacts or dry friction act on.
 ACTING = 2
 
@@ -181,7 +186,7 @@ def _evaluate(links, rows, span, k, time, h, projected, share, w, q):
     table, constraint, values = rows.table, rows.constraint, rows.constraint.values
     first, end = constraint.blocks[k, ROW], constraint.blocks[k, ROW_END]
     paired = constraint.blocks[k, PAIR_END] > constraint.blocks[k, PAIR_START]
-    velocities = constraint.velocities
+    velocities, shorter = constraint.velocities, min(1.0, h / RESOLVED)
     if not projected:
         if paired:
             _clear_velocities(span, velocities)
@@ -205,7 +210,7 @@ def _evaluate(links, rows, span, k, time, h, projected, share, w, q):
         size = abs(constraint.ahead[r]) if both else -constraint.ahead[r]
         gap = gap if size <= gap else size
         # What a loop is open by already is left to the projection: near a singular pose it takes any velocity to close.
-        if role == EQUALITY and abs(value) > OPEN:
+        if role == EQUALITY and abs(value) > OPEN * shorter * shorter:
             constraint.ahead[r] -= value
     evaluate_soft_rows(table, rows.loops, k, h, True, True, share, constraint, w.work.rows)
     return gap
@@ -213,12 +218,12 @@ def _evaluate(links, rows, span, k, time, h, projected, share, w, q):
 
 @outlined
 def _last_rates(links, rows, span, k, time, reflected, last, w, q):
-    """Fill what is left of the rates that inequality rows of block k and those at velocity level had last."""
+    """Fill the rates that rows of block k had last; of inequality rows and those at velocity level what is left."""
     table, constraint = rows.table, rows.constraint
     some = paired = False
     for r in range(constraint.blocks[k, ROW], constraint.blocks[k, ROW_END]):
         constraint.reflected[r] = 0.0
-        if table.role[r] == INEQUALITY or (table.role[r] == EQUALITY and table.speed[r] == 1):
+        if table.role[r] == INEQUALITY or table.role[r] == EQUALITY:
             some = True
             paired = paired or table.row_pair[r, 0] >= 0
     if not (some and reflected > 0.0):
@@ -227,14 +232,33 @@ def _last_rates(links, rows, span, k, time, reflected, last, w, q):
         link_velocities(links, span, last, w.work, constraint.velocities)
         evaluate_rows_at(table, k, time, q, last, w.work.rows, constraint.velocities, constraint)
     for r in range(constraint.blocks[k, ROW], constraint.blocks[k, ROW_END]):
-        if table.role[r] == INEQUALITY or table.speed[r] == 1:
+        if table.role[r] <= INEQUALITY:
             rate = constraint.values[r, 1]
             if table.row_pair[r, 0] < 0:
                 rate = -table.target[r, 1]
                 for c in range(2):
                     if table.indices[r, c] >= 0:
                         rate += table.share[r, c] * last[table.indices[r, c]]
-            constraint.reflected[r] = reflected * rate
+            constraint.reflected[r] = rate if table.role[r] == EQUALITY and table.speed[r] == 0 else reflected * rate
+
+
+@outlined
+def _gains(links, rows, span, k, h, w):
+    """Return whether equality rows of block k add energy in a substep h.
+
+    A row of force lam does the work h lam (rate before + rate after) / 2 at the pose, which vanishes where it turns
+    steadily: SHAKE is symmetric. Where a chain snaps straight, or light links turn far in a substep, it does not.
+    """
+    table, constraint, velocities = rows.table, rows.constraint, rows.constraint.velocities
+    work = left = 0.0
+    for r in range(constraint.blocks[k, ROW], constraint.blocks[k, ROW_END]):
+        if table.role[r] == EQUALITY and table.speed[r] == 0:
+            work += 0.5 * h * constraint.multipliers[r] * (constraint.reflected[r] + constraint.values[r, 1])
+            left += OPEN * abs(constraint.multipliers[r])
+    if not work > left:
+        return False
+    link_velocities(links, span, w.qd, w.work, velocities)
+    return work > left + GAINED * moving_energy(links, span, velocities, w)
 
 
 @inner
@@ -535,7 +559,7 @@ def _substep(
                 return status, h, False, gap
             acting = contact.contacts.count[0] > 0 or len(contact.state.friction_dofs) > 0
         change = before = 0.0
-        status = 0
+        status, settled = 0, False
         for j in range(1 if projected else ROW_ITERATIONS):
             open_before, gap = gap, 0.0
             for k in range(first, end):
@@ -570,9 +594,11 @@ def _substep(
             if change < ENOUGH:
                 # rows that no longer close by half are left to the projection
                 if gap < OPEN or (j > 1 and gap > 0.5 * open_before):
+                    settled = True
                     break
             elif j + 1 >= iterations or (j > 0 and not change < 0.5 * before and not change < LOST):
                 if not (change < LOST and j + 1 < ROW_ITERATIONS and gap >= OPEN):
+                    settled = gap < OPEN
                     break
             before = change
         if status != 0 and (status != Status.INFEASIBLE or projected):
@@ -582,8 +608,15 @@ def _substep(
             return 0, h, True, gap
         far = False
         if halving < TIME_HALVINGS:
+            far = not settled
             for k in range(first, end):
                 far = far or too_far(h, carried.clock[k], work)
+        for k in range(first, end):
+            if status != 0 or far or (contact is not None and _asleep(blocks, k, contact.state)):
+                continue
+            if _has_rows(rows, k) and carried.clock[k, LENGTH] > 0.0:
+                _set_span(blocks, k, span)
+                far = _gains(links, rows, span, k, h, based_work(work, span[LINK] if contact is None else 0))
         if status == 0 and change < LOST and not far:
             return 0, h, False, gap
         counts[HALVED] += 1

@@ -172,6 +172,9 @@ _WORDS: dict[str, dict[str, Option]] = {
             "Exact collisions", "Moves from collision to collision: for balls and boxes that do not turn."
         ),
         "tolerance": Option("Tolerance", "Gap at which joints count as closed.", "m, rad"),
+        "resistance": Option(
+            "Resistance", "Rolling resistance, and friction of free joints of figures that touch something."
+        ),
     },
 }
 # Shown elsewhere, or no numbers, words or switches.

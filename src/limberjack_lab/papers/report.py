@@ -28,8 +28,12 @@ CLAIMS = {
         ("and by far at 381", "section9", "all at once / linear, 381"),
     ),
     "faure": (
+        ("the assembly converges fast", "fig2", "error after"),
         ("a ring of figures with 758 constraints is assembled in 6 x 30 iterations", "fig3", "error after"),
         ("in less than a second", "fig3", "time of 6 x 30"),
+        ("energy and momentum remain constant to rounding", "fig4", "change of the energy of a chain, printed"),
+        ("in our conserving step the energy does", "fig4", "change of the energy of a chain, conserving"),
+        ("and the momentum", "fig4", "change of its angular momentum"),
         ("what a hand has pulled open closes again, at 2 x 5 iterations", "fig5", "error 60 frames after, 2 x 5"),
         ("and at 3 x 50", "fig5", "error 60 frames after, 3 x 50"),
         ("a shaken plate is simulated at 12 frames a second, drawing included", "fig6", "frames per second"),

@@ -10,7 +10,7 @@ from limberjack_lab import papers
 from limberjack_lab.bench.table import Table, Watch
 
 
-@pytest.mark.parametrize("name", ["fig3", "fig5", "fig6"])
+@pytest.mark.parametrize("name", ["fig2", "fig3", "fig4", "fig5", "fig6"])
 def test_a_figure_is_measured_and_drawn(name, tmp_path):
     """Each figure fills its table, meets its bars on errors and writes its picture."""
     assert f"faure/{name}" in papers.chosen(["faure"])

@@ -231,3 +231,22 @@ def test_a_straight_chain_pinned_at_both_ends_stays(method, kind, dt):
         assert sim.energy().total - start < (0.003 if method.integrator in ("variational", "projected") else 0.5)
     assert np.abs(sim.positions[:, 2]).max() < 1e-4
     assert sim.joint_error().metres <= 1e-8
+
+
+@pytest.mark.parametrize(
+    "scene,dt,seconds,allowed",
+    [
+        (lj.scenes.draggable_structure(rings=3), 1 / 60, 4.0, 0.2),
+        (lj.scenes.bridge(planks=2, blocks=1), 1 / 240, 0.4, 0.2),
+    ],
+    ids=["light rods that spin", "taut planks that are hit"],
+)
+def test_loops_make_no_energy_where_their_rows_turn_far(scene, dt, seconds, allowed):
+    """Loops whose rows turn far within a step, or have lost rank when something hits them, gain nothing."""
+    sim = lj.Simulation(scene, "full", dt=dt)
+    start, gain = sim.energy().total, 0.0
+    for _ in range(round(seconds / dt)):
+        sim.step()
+        gain = max(gain, sim.energy().total - start)
+    assert gain < allowed
+    assert sim.joint_error().metres < 1e-8

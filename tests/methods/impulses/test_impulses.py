@@ -92,7 +92,7 @@ def test_a_sliding_ball_comes_to_roll():
     builder.add_shape_plane("world", friction=0.2)
     builder.add_body("ball", mass=1.0, inertia=(0.004,) * 3, position=(0.0, 0.0, 0.1))
     builder.add_shape_sphere("ball", 0.1, friction=0.2)
-    sim = running(builder.build())
+    sim = running(builder.build(), resistance=0.0)
     sim.qd = [1.0, 0.5, 0, 0, 0, 0]
     sim.step(480)
     assert np.hypot(*sim.qd[:2]) == pytest.approx(5 / 7 * np.hypot(1.0, 0.5), rel=1e-3)

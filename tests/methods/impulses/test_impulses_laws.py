@@ -27,7 +27,7 @@ def ball(friction, *, radius=0.1, slope=0.0, rotation=0.0):
 def test_a_ball_slides_for_as_long_as_it_should(angle):
     """A ball thrown at v without spin slides 2 v / (7 mu g) seconds and rolls at 5/7 v then, whatever its direction."""
     mu, v = 0.2, 2.0
-    sim, slid = running(ball(mu)), 0.0
+    sim, slid = running(ball(mu), resistance=0.0), 0.0
     sim.qd = [v * np.cos(angle), v * np.sin(angle), 0, 0, 0, 0]
     while np.linalg.norm(sim.velocities[0, 3:] + np.cross(sim.velocities[0, :3], [0, 0, -0.1])) > 1e-3 * v:
         sim.step()
@@ -45,7 +45,7 @@ def test_a_ball_slides_for_as_long_as_it_should(angle):
 def test_a_ball_rolls_down_a_slope(angle):
     """A ball on a slope rolls 1/2 (5/7) g sin a t^2, in any direction, and does not slip below tan a = 7/2 mu."""
     slope = 0.3
-    sim = running(ball(0.3, slope=slope, rotation=angle))
+    sim = running(ball(0.3, slope=slope, rotation=angle), resistance=0.0)
     sim.step(240)
     along = sim.positions[0, :2] @ [np.cos(angle), np.sin(angle)]
     assert along == pytest.approx(0.5 * 5.0 / 7.0 * G * np.sin(slope), rel=1e-4)
@@ -66,7 +66,7 @@ def test_distances_converge_with_the_step():
         sim.step(round(1.0 / dt))
         far = 0.5 * G * (np.sin(0.8) - 0.5 * np.cos(0.8))
         errors["slope"].append(abs(sim.positions[0, 0] / far - 1.0))
-        sim = running(ball(0.2), dt=dt)
+        sim = running(ball(0.2), dt=dt, resistance=0.0)
         sim.qd = [2.0, 0, 0, 0, 0, 0]
         sim.step(round(1.0 / dt))
         time = 4.0 / (7.0 * 0.2 * G)
@@ -209,3 +209,23 @@ def test_sleepers_with_joints_keep_their_forces():
     assert (sim.positions[:2] == places).all() and not sim.velocities[:2].any()
     carried = sum(contact.force[2] for contact in sim.contacts() if contact.bodies[0] in "ab")
     assert carried == pytest.approx(0.6 * 9.81, rel=1e-6)
+
+
+@pytest.mark.parametrize("dt", [1e-3, 1 / 240, 1 / 60])
+@pytest.mark.parametrize("kind", ["hinge", "ball"])
+def test_a_straight_chain_pinned_at_both_ends_stays(kind, dt):
+    """A chain as long as the distance of its pins cannot move: it hangs still, to what gaps of 1e-8 m allow."""
+    builder = lj.Builder("straight")
+    axis = {"axis": (0, 1, 0)} if kind == "hinge" else {}
+    for k in range(10):
+        builder.add_body(f"link{k}", mass=0.1, com=(0.05, 0, 0), inertia=(1e-5, 1e-4, 1e-4))
+        above, at = ("world", 0.0) if k == 0 else (f"link{k - 1}", 0.1)
+        builder.add_joint(kind, f"pin{k}", above, f"link{k}", position=(at, 0, 0), **axis)
+    builder.add_joint(kind, "end", "world", "link9", position=(1, 0, 0), position_in_child=(0.1, 0, 0), **axis)
+    sim = running(builder.build(), dt=dt)
+    start = sim.energy().total
+    for _ in range(20):
+        sim.step(round(0.05 / dt))
+        assert sim.energy().total - start < 1e-3
+    assert np.abs(sim.positions[:, 2]).max() < 3e-4
+    assert sim.joint_error().metres <= 1.1e-8

@@ -370,6 +370,13 @@ def _project_velocities(setup, net, drives, inner_most, tolerance, pose, u, e, r
     half = 0.5 * motion.last[0]
     for k in range(len(motion.momentum)):
         w.f[k] = motion.momentum[k] + half * motion.force[k]
+    # what touches something has the velocity of its last half step: contacts take away the half of gravity that is left
+    for k in range(len(w.contact_link)):
+        if w.contact_link[k, 0] >= 0 and w.residual[net.rows[3] + 3 * k] <= _TOUCHES:
+            for end in range(2):
+                for c in range(6 * w.contact_link[k, end], 6 * w.contact_link[k, end] + 6):
+                    if c >= 0:
+                        w.f[c] = motion.momentum[c]
     if net.soft_count[0] > 0 and half > 0.0:
         _set_soft_forces_now(setup, net, drives, 2.0 * half, True, pose, e, reads, w, motion)
         add_soft_forces(net.system, net.ends, net.soft, half, w.jacobian, w.soft_force, w.f)

@@ -45,6 +45,7 @@ from limberjack.methods.impulses.motion import (
 )
 from limberjack.methods.impulses.options import GOLDEN, JOINT_SWEEP, JOINTS, Impulses
 from limberjack.methods.impulses.post_stabilize import Rows
+from limberjack.methods.impulses.resistance import new_resistance
 from limberjack.methods.impulses.runtime_joints import AttachedState
 from limberjack.methods.impulses.step import set_inverses, set_rows, take_ball_joint_steps, take_steps
 from limberjack.methods.stepper import Forces, Stepper
@@ -125,6 +126,8 @@ class ImpulsesStepper(AttachedState):
             np.full(len(whole.table.pair_link), -1, np.int64), np.zeros((16, 6)), np.zeros((len(whole.bodies.kind), 7)),
             np.zeros((limits + len(soft.row) + len(friction_rows), 4)), np.zeros(1), np.zeros(2), soft, led_rows,
         )  # fmt: skip
+        kinds, part = self._detector.shapes.kind, float(self._options.resistance)
+        self._resistance = new_resistance(model, whole, kinds, part)
         self._rows.compound[whole.table.compound[:, 0]] = np.arange(len(whole.table.compound))
         damped = self._options.joints == "damped" or whole.equality_count == 0
         self._balls = new_ball_joints(whole, self._bulk) if damped and not len(model.springs) else None
@@ -273,13 +276,13 @@ class ImpulsesStepper(AttachedState):
                 more, status = take_steps(
                     self._setup, *structures, self._springs, explicit, drives, self._still, span,
                     d.shapes, d.filters, how, driven, *clock, time + taken * dt, self._up, forces.wrenches, tau, *grips,
-                    self._rows, *touching, self._rounds, self._bulk, self._e, self._saddle, self._s,
+                    self._rows, *touching, self._rounds, self._bulk, self._resistance, self._e, self._saddle, self._s,
                 )  # fmt: skip
             else:
                 balls, structure, factored = loose
                 more, status = take_ball_joint_steps(
                     self._setup, structure, d.shapes, d.filters, how, *clock, self._up, forces.wrenches, *grips,
-                    *touching, self._bulk, balls, factored, self._s,
+                    *touching, self._rounds, self._bulk, self._resistance, balls, factored, self._s,
                 )  # fmt: skip
             taken += int(more)
             if status == Status.MORE_CONTACTS:

@@ -64,6 +64,9 @@ class Impulses(Method):
             do not turn, without joints, friction or resting contact; anything else is refused by name.
         sleeping: whether islands at rest sleep until an awake body comes near.
         tolerance: gap or angle at which joints count as closed [m, rad]; None: 1e-8, or as `accuracy` says.
+        resistance: part of load times lever with which bodies in contact resist turning against each other: the
+            coefficient of rolling resistance of round shapes, and friction in joints that have none of their own, of
+            figures that touch something. 0 = none.
     """
 
     name: ClassVar[str] = "impulses"
@@ -90,6 +93,7 @@ class Impulses(Method):
     events: bool = False
     sleeping: bool = True
     tolerance: float | None = None
+    resistance: float = 0.005
 
     def __post_init__(self) -> None:
         where = 'method "impulses"'
@@ -108,6 +112,9 @@ class Impulses(Method):
             value = getattr(self, word)
             if value is not None and not (isinstance(value, (int, float)) and 0.0 < value < 1e6):
                 raise StateError(f"{word} must be a number > 0, got {value!r}")
+        value = self.resistance
+        if isinstance(value, bool) or not (isinstance(value, (int, float)) and 0.0 <= value <= 1.0):
+            raise StateError(f"resistance must be a number from 0 to 1, got {value!r}")
         for word in ("sleeping", "gradual", "events", "levels"):
             if getattr(self, word) is not True and getattr(self, word) is not False:
                 raise StateError(f"{word} must be True or False, got {getattr(self, word)!r}")

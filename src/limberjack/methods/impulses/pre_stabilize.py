@@ -203,6 +203,34 @@ def _gained_energy(root, pose, bulk, before, u):
 
 
 @outlined
+def _limit_energy(root, pose, bulk, before, sums, u):
+    """Take back as much of the change of the velocities of each island (by `root`) as adds kinetic energy to it.
+
+    `sums` is scratch, (6 n,).
+    """
+    for k in range(len(sums)):
+        sums[k] = 0.0
+    for i in range(len(root)):
+        if bulk.jointed[i] and not bulk.asleep[i]:
+            o, m, at = 6 * i, bulk.mass[i], 6 * root[i]
+            r = rotation_from_quaternion(pose[i, 3], pose[i, 4], pose[i, 5], pose[i, 6])
+            bx, by, bz = rotate_back(r, before[o], before[o + 1], before[o + 2])
+            x, y, z = rotate_back(r, u[o] - before[o], u[o + 1] - before[o + 1], u[o + 2] - before[o + 2])
+            px, py, pz = symmetric_times(six(bulk.inertia, i), x, y, z)
+            sums[at] += px * bx + py * by + pz * bz
+            sums[at + 1] += px * x + py * y + pz * z
+            for c in range(o + 3, o + 6):
+                sums[at] += m * (u[c] - before[c]) * before[c]
+                sums[at + 1] += m * (u[c] - before[c]) * (u[c] - before[c])
+    for i in range(len(root)):
+        along, square = sums[6 * root[i]], sums[6 * root[i] + 1]
+        if bulk.jointed[i] and 2.0 * along + square > 0.0:
+            part = max(-2.0 * along / square, 0.0)
+            for c in range(6 * i, 6 * i + 6):
+                u[c] = before[c] + part * (u[c] - before[c])
+
+
+@outlined
 def _step_length(a):
     """Return the largest step along the corrections a that turns no body too far."""
     most = 0.0
@@ -367,6 +395,7 @@ def _pre_stabilize_in_pieces(
                 setup, tree, structure, how, piece * part, time + (done + piece) * part, all_rows, rows, bulk, e, s,
                 saddle,
             )  # fmt: skip
+            _limit_energy(root, s.pose_sum, bulk, s.u_sum, saddle.a, s.u)
         else:
             if first < count:
                 _drift(piece * part, s.pose_sum, rounds.moves, bulk, s.u, s.pose)

@@ -1,22 +1,28 @@
-"""Contacts of bodies with joints detected again within a step, where bodies turn or slide too far for the old ones.
+"""Contacts detected again within a step, where bodies turn or slide too far for the old ones.
 
-The bars of a net turn by a radian within a frame: the contact points at its start tell nothing of its end.
+The bars of a net turn by a radian within a frame, planks that a ball hits fly where none was near: the contacts at its
+start tell nothing of its end.
 """
 
 from __future__ import annotations
 
 import math
 
-from limberjack._jit import outlined
+from limberjack._jit import inner, outlined
+from limberjack.collision.shapes import SPHERE
 from limberjack.contact.bundles import pack_step_impulses, store_impulses, unpack_bundles
 from limberjack.contact.sweeps import RA, RB, STEP_N, STEP_T, N
 from limberjack.contact.warm_start import match_contacts
-from limberjack.methods.impulses.islands import detect_contacts
+from limberjack.methods.impulses.islands import MARGIN, detect_contacts
 
-__all__ = ["redetect", "restore_warm_start", "stale"]
+__all__ = ["PARTS", "redetect", "restore_warm_start", "scale_warm_start", "stale", "stale_free", "width_of"]
 
-# Contacts are detected again when some body has slid so far along another at a contact [m].
-FAR = 2e-3
+# Contacts are detected again when some body has slid so far along another at a contact [m]; bodies without joints also
+# this part of their extent.
+FAR, PART = 2e-3, 0.03
+# Substeps of bodies without joints are divided into at most so many parts, in which bodies that hit others move against
+# them by at most this part of their extent.
+PARTS, WAY = 8, 0.15
 
 
 @outlined
@@ -44,6 +50,118 @@ def stale(first, last, since, link, row, u):
     return False
 
 
+@inner
+def _is_free(i, bulk):
+    return not (bulk.asleep[i] or bulk.jointed[i] or bulk.led[i])
+
+
+@outlined
+def _has_moved_on(since, left, bulk, u):
+    """Return whether bodies without joints may leave the reach that contacts were detected for, or else have moved far.
+
+    The first is 2, the second 1.
+    """
+    far = 0
+    for i in range(len(bulk.mass)):
+        if _is_free(i, bulk):
+            o, e = 6 * i, bulk.extent[i]
+            w = math.sqrt(u[o] * u[o] + u[o + 1] * u[o + 1] + u[o + 2] * u[o + 2])
+            v = math.sqrt(u[o + 3] * u[o + 3] + u[o + 4] * u[o + 4] + u[o + 5] * u[o + 5])
+            if v * left + e * min(w * left, 2.0) > bulk.reach[i] + MARGIN:
+                return 2
+            if since * (v + e * w) > max(FAR, PART * e):
+                far = 1
+    return far
+
+
+@inner
+def _turning(i, shape, shapes, u):
+    """Return the angular velocity of body i, as far as its shape turns contacts: not that of a ball."""
+    if i < 0 or shapes.kind[shape] == SPHERE:
+        return 0.0, 0.0, 0.0
+    return u[6 * i], u[6 * i + 1], u[6 * i + 2]
+
+
+@inner
+def _relative(k, shapes, contacts, bulk, pose, u):
+    """Return how bodies move against each other at contact k.
+
+    Returns:
+        separation speed, sliding speed, and speed by turning, of the smaller body [m/s]; its extent.
+    """
+    a, b = contacts.link_a[k], contacts.link_b[k]
+    o, px, py, pz = 6 * a, contacts.point[k, 0], contacts.point[k, 1], contacts.point[k, 2]
+    rx, ry, rz = px - pose[a, 0], py - pose[a, 1], pz - pose[a, 2]
+    x = u[o + 3] + u[o + 1] * rz - u[o + 2] * ry
+    y = u[o + 4] + u[o + 2] * rx - u[o] * rz
+    z = u[o + 5] + u[o] * ry - u[o + 1] * rx
+    extent = bulk.extent[a]
+    if b >= 0:
+        o, rx, ry, rz = 6 * b, px - pose[b, 0], py - pose[b, 1], pz - pose[b, 2]
+        x -= u[o + 3] + u[o + 1] * rz - u[o + 2] * ry
+        y -= u[o + 4] + u[o + 2] * rx - u[o] * rz
+        z -= u[o + 5] + u[o] * ry - u[o + 1] * rx
+        extent = min(extent, bulk.extent[b])
+    wx, wy, wz = _turning(a, contacts.shape_a[k], shapes, u)
+    tx, ty, tz = _turning(b, contacts.shape_b[k], shapes, u)
+    wx, wy, wz = wx - tx, wy - ty, wz - tz
+    along = x * contacts.normal[k, 0] + y * contacts.normal[k, 1] + z * contacts.normal[k, 2]
+    slid = math.sqrt(max(x * x + y * y + z * z - along * along, 0.0))
+    return along, slid, extent * math.sqrt(wx * wx + wy * wy + wz * wz), extent
+
+
+@inner
+def _may_close(k, since, left, along, turned, contacts):
+    """Return whether contact k may close within the time left."""
+    return since * along - contacts.depth[k] + (along - turned) * left < MARGIN
+
+
+@outlined
+def stale_free(since, left, shapes, contacts, bulk, pose, u):
+    """Return whether contacts of bodies without joints, found `since` seconds ago, are too old for the time left [s].
+
+    Those are that may close in that time and at which bodies have slid or turned too far.
+    """
+    moved = _has_moved_on(since, left, bulk, u)
+    if moved != 1:
+        return moved == 2
+    for k in range(contacts.count[0]):
+        a, b = contacts.link_a[k], contacts.link_b[k]
+        if _is_free(a, bulk) or (b >= 0 and _is_free(b, bulk)):
+            along, slid, turned, extent = _relative(k, shapes, contacts, bulk, pose, u)
+            if since * (slid + turned) > max(FAR, PART * extent):
+                if _may_close(k, since, left, along, turned, contacts):
+                    return True
+    return False
+
+
+@outlined
+def width_of(h, since, left, shapes, contacts, bulk, pose, u):
+    """Return the length of the next substep in units of h / PARTS, a power of two.
+
+    Bodies that move against each other at contacts that may close move by a part of their extent in it.
+    """
+    fast = False
+    for i in range(len(bulk.mass)):
+        if _is_free(i, bulk):
+            o, e = 6 * i, bulk.extent[i]
+            w = u[o] * u[o] + u[o + 1] * u[o + 1] + u[o + 2] * u[o + 2]
+            v = u[o + 3] * u[o + 3] + u[o + 4] * u[o + 4] + u[o + 5] * u[o + 5]
+            fast = fast or 2.0 * h * h * (v + e * e * w) > WAY * WAY * e * e
+    width = PARTS
+    if not fast:
+        return width
+    for k in range(contacts.count[0]):
+        a, b = contacts.link_a[k], contacts.link_b[k]
+        if width > 1 and (_is_free(a, bulk) or (b >= 0 and _is_free(b, bulk))):
+            along, slid, turned, extent = _relative(k, shapes, contacts, bulk, pose, u)
+            if _may_close(k, since, left, along, turned, contacts):
+                speed = math.sqrt(slid * slid + along * along) + turned
+                while width > 1 and h * width * speed > PARTS * WAY * extent:
+                    width //= 2
+    return width
+
+
 @outlined
 def _copy_cache(source, target):
     for k in range(source.count[0]):
@@ -55,23 +173,36 @@ def _copy_cache(source, target):
 
 
 @outlined
+def scale_warm_start(scale, cache):
+    """Scale the cached impulses: those of substeps of another length."""
+    for k in range(cache.count[0]):
+        for c in range(4):
+            cache.impulse[k, c] *= scale
+
+
+@outlined
 def restore_warm_start(rounds, cache):
     """Restore the cached impulses from before the step."""
     _copy_cache(rounds.before, cache)
 
 
 @outlined
-def redetect(setup, shapes, filters, how, dt, up, broad, again, contacts, cache, graph, sweeps, rounds, bulk, s):
+def redetect(
+    setup, shapes, filters, how, dt, scale, up, broad, again, contacts, cache, graph, sweeps, rounds, bulk, s
+):  # fmt: skip
     """Detect contacts again, with the impulses so far; return a status and whether the last island has joints.
 
     Args:
         dt: what is left of the step [s].
+        scale: the length of the next substep over that of the last one.
         again: whether this is not the first time in the step.
     """
     if not again:
         _copy_cache(cache, rounds.before)
     unpack_bundles(contacts.count[0], sweeps.link, sweeps.row, sweeps.bundles)
     store_impulses(contacts, graph, sweeps, cache)
+    if scale != 1.0:
+        scale_warm_start(scale, cache)
     row, sums = sweeps.row, rounds.sums
     for t in range(contacts.count[0]):
         k = graph.order[t]

@@ -77,7 +77,16 @@ from limberjack.methods.impulses.post_stabilize import (
     post_stabilize_after_move,
 )
 from limberjack.methods.impulses.pre_stabilize import copy_angles, parts_of, pre_stabilize
-from limberjack.methods.impulses.redetect import redetect, restore_warm_start, stale
+from limberjack.methods.impulses.redetect import (
+    PARTS,
+    redetect,
+    restore_warm_start,
+    scale_warm_start,
+    stale,
+    stale_free,
+    width_of,
+)
+from limberjack.methods.impulses.resistance import find_touching, resist
 from limberjack.spatial.clock import ticks
 
 __all__ = ["restore_state", "save_state", "set_inverses", "take_ball_joint_steps", "take_steps"]
@@ -178,12 +187,13 @@ def _solve_ball_joint_islands(structure, how, h, count, graph, sweeps, bulk, bal
 
 @outlined
 def _ball_joint_substep(
-    setup, structure, shapes, how, substeps, h, wrenches, grip_link, grips, contacts, together, graph, sweeps, bulk,
-    balls, factored, s,
+    setup, structure, shapes, how, substeps, h, wrenches, grip_link, grips, contacts, cache, together, graph, sweeps,
+    bulk, resistance, balls, factored, s,
 ):  # fmt: skip
     """Take one substep h of bodies that are free or on ball joints; return a status."""
     count = contacts.count[0]
     set_moved_velocities(bulk, s.u)
+    resist(h, count, shapes, contacts, cache.found, graph.root, bulk.asleep, bulk.inverse, s.pose, resistance, s.u)
     if sweeps.restitution_count[0] > 0:
         collide(0, count, COLLISION_SWEEPS, sweeps.link, bulk.inverse, h, sweeps.row, s.u)
     _copy_velocities(s.u, s.u_stage)
@@ -221,7 +231,7 @@ def take_ball_joint_steps(
     # in
     how, n, substeps, h, up, wrenches, grip_link, grips, broad,
     # out
-    contacts, cache, graph, sweeps, bulk, balls, factored, s,
+    contacts, cache, graph, sweeps, rounds, bulk, resistance, balls, factored, s,
 ):  # fmt: skip
     """Take n steps of `substeps` times h of bodies that are free or on ball joints; see `take_steps`.
 
@@ -237,18 +247,39 @@ def take_ball_joint_steps(
         status, together = detect_contacts(
             setup, shapes, filters, how, h * substeps, up, broad, contacts, cache, graph, sweeps, bulk, s
         )
-        for _ in range(substeps):
+        if status == 0:
+            find_touching(contacts.count[0], contacts, cache.found, graph.root, resistance)
+        done, fresh, width, part, redetected = 0, 0, PARTS, h / PARTS, False
+        while status == 0 and done < PARTS * substeps:
+            since, left = (done - fresh) * part, (PARTS * substeps - done) * part
+            wanted = width_of(h, since, left, shapes, contacts, bulk, s.pose, s.u)
+            while done % wanted != 0:
+                wanted //= 2
+            old = done > fresh and stale_free(since, left, shapes, contacts, bulk, s.pose, s.u)
+            if old or wanted != width:
+                status, together = redetect(
+                    setup, shapes, filters, how, left, wanted / width, up, broad, redetected, contacts, cache, graph,
+                    sweeps, rounds, bulk, s,
+                )  # fmt: skip
+                fresh, width, redetected = done, wanted, True
+                if status == 0:
+                    find_touching(contacts.count[0], contacts, cache.found, graph.root, resistance)
             if status == 0:
                 status = _ball_joint_substep(
-                    setup, structure, shapes, how, substeps, h, wrenches, grip_link, grips, contacts, together, graph,
-                    sweeps, bulk, balls, factored, s,
+                    setup, structure, shapes, how, substeps * PARTS // width, width * part, wrenches, grip_link, grips,
+                    contacts, cache, together, graph, sweeps, bulk, resistance, balls, factored, s,
                 )  # fmt: skip
+            done += width
         if status == 0:
             status = _check(s.u)
         if status != 0:
             restore_state(s)
+            if redetected:
+                restore_warm_start(rounds, cache)
             return step, status
         _finish(how, h * substeps, contacts, cache, graph, sweeps, bulk, s.u)
+        if width < PARTS:
+            scale_warm_start(PARTS / width, cache)
     bulk.spent[ALL] += ticks() - began
     return n, 0
 
@@ -291,7 +322,7 @@ def take_steps(
     # in
     how, driven, n, substeps, longest, time, up, wrenches, applied, grip_link, grips, rows, broad,
     # out
-    contacts, cache, graph, sweeps, rounds, bulk, e, saddle, s,
+    contacts, cache, graph, sweeps, rounds, bulk, resistance, e, saddle, s,
 ):  # fmt: skip
     """Take n steps of `substeps` times `longest`; stop at the first that fails and restore the state before it.
 
@@ -317,6 +348,7 @@ def take_steps(
         contacts, kept, graph, sweeps: contacts of the last step.
         rounds: scratch of contacts solved with joints.
         bulk: the bodies; asleep and calm are state.
+        resistance: to turning, of bodies in contact.
         e, saddle: scratch of the rows.
         s: the state.
 
@@ -336,6 +368,8 @@ def take_steps(
             setup, shapes, filters, how, longest * substeps, up, broad, contacts, cache, graph, sweeps, bulk, s
         )
         count = contacts.count[0]
+        if status == 0:
+            find_touching(count, contacts, cache.found, graph.root, resistance)
         fresh, redetected, fastest = 0, False, rows.fastest[0]
         rounds.figures.count[FILLED] = 0
         parts = parts_of(longest, fastest)
@@ -344,19 +378,25 @@ def take_steps(
         for sub in range(last):
             if status != 0:
                 break
-            if together and sub > fresh and how[GLOBAL] > 0.0:
-                first = graph.island[graph.count[0] - 1]
-                if stale(first, count, (sub - fresh) * h, sweeps.link, sweeps.row, s.u):
+            if sub > fresh and (how[GLOBAL] > 0.0 or not together):
+                since, left, old = (sub - fresh) * h, (last - sub) * h, False
+                if together:
+                    old = stale(graph.island[graph.count[0] - 1], count, since, sweeps.link, sweeps.row, s.u)
+                if old or stale_free(since, left, shapes, contacts, bulk, s.pose, s.u):
                     status, together = redetect(
-                        setup, shapes, filters, how, h * (last - sub), up, broad, redetected, contacts, cache,
-                        graph, sweeps, rounds, bulk, s,
+                        setup, shapes, filters, how, left, 1.0, up, broad, redetected, contacts, cache, graph, sweeps,
+                        rounds, bulk, s,
                     )  # fmt: skip
                     fresh, redetected, count = sub, True, contacts.count[0]
                     rounds.figures.count[FILLED] = 0
                     if status != 0:
                         break
+                    find_touching(count, contacts, cache.found, graph.root, resistance)
             at = time + (step * last + sub) * h
             set_moved_velocities(bulk, s.u)
+            resist(
+                h, count, shapes, contacts, cache.found, graph.root, bulk.asleep, bulk.inverse, s.pose, resistance, s.u
+            )
             # section VI: process collisions (and velocity post-stabilization)
             first_jointed = graph.island[graph.count[0] - 1] if together and how[GLOBAL] > 0.0 else count
             if sweeps.restitution_count[0] > 0:
