@@ -83,7 +83,7 @@ GOLDEN = {
     "impulses, rows, damped": "a9da619138360e239f8d6a48",
     "impulses, rows, sweeps": "bf008ba301fb0382a5f1ab66",
     "impulses, contacts": "b71efb986991007cdaec946c",
-    "impulses, contacts, soft": "b6030d3001e7557327e3335a",
+    "impulses, contacts, soft": "c15f0792828510472ccbf2d8",
     "impulses, contacts, firm, damped": "1b4f1e18956cd96feebe3c36",
     "impulses, contacts, hard": "5c294cc6e0722ac3bd0933fb",
     "impulses, contacts, levels": "52d025e00de4b9c7ecb7c4d1",

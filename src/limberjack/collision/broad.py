@@ -196,14 +196,23 @@ def _make_ready(shapes, pose, reach, margin, broad, i):
 
 
 @inner
+def _edge(bounds, i):
+    """Return the longest edge of box i."""
+    return max(bounds[i, 3] - bounds[i, 0], bounds[i, 4] - bounds[i, 1], bounds[i, 5] - bounds[i, 2])
+
+
+@inner
 def _bound_items(
     # in
     item_start, item_shape, item_box, bounds,
     # out
     item_bounds,
 ):  # fmt: skip
-    """Fill the boxes around items; return the smallest and largest edge of any, taking each item's longest."""
-    small, large = np.inf, 0.0
+    """Fill the boxes around items; return the largest edge of any, and the largest up to twice the smallest.
+
+    The latter makes the finest cells: items of almost one size share one level.
+    """
+    small, large, common = np.inf, 0.0, 0.0
     for i in range(len(item_bounds)):
         if item_box[i, 3] < 0.0:
             k = item_shape[item_start[i]]
@@ -215,18 +224,19 @@ def _bound_items(
                 bx, by, bz = max(bx, bounds[k, 3]), max(by, bounds[k, 4]), max(bz, bounds[k, 5])
             item_bounds[i, 0], item_bounds[i, 1], item_bounds[i, 2] = ax, ay, az
             item_bounds[i, 3], item_bounds[i, 4], item_bounds[i, 5] = bx, by, bz
-        edge = max(
-            item_bounds[i, 3] - item_bounds[i, 0],
-            item_bounds[i, 4] - item_bounds[i, 1],
-            item_bounds[i, 5] - item_bounds[i, 2],
-        )
+        edge = _edge(item_bounds, i)
         small, large = min(small, edge), max(large, edge)
-    return small, large
+    for i in range(len(item_bounds)):
+        edge = _edge(item_bounds, i)
+        if edge <= 2.0 * small:
+            common = max(common, edge)
+    return large, common
 
 
 @inner
 def _bucket_of(x, y, z, level, mask):
-    return (x * 73856093 ^ y * 19349663 ^ z * 83492791 ^ level * 25165843) & mask
+    """Return the bucket of a cell; cells above each other are in buckets that follow each other."""
+    return ((x * 73856093 ^ y * 19349663 ^ level * 25165843) + z) & mask
 
 
 @inner
@@ -243,8 +253,8 @@ def _fill_grid(
     item_bounds, item_cell, level_used, bucket, order,
 ):  # fmt: skip
     """Put every item into its cell; return the width of the finest cells."""
-    small, large = _bound_items(item_start, item_shape, item_box, bounds, item_bounds)
-    base = max(small, 1e-9 * large) * (1.0 + 1e-9)
+    large, common = _bound_items(item_start, item_shape, item_box, bounds, item_bounds)
+    base = max(common, 1e-9 * large) * (1.0 + 1e-9)
     for k in range(LEVELS):
         level_used[k] = 0
     for k in range(len(bucket)):
@@ -384,16 +394,25 @@ def _pair_planes(shapes, filters, pose, reach, margin, broad, n):
 
 
 @inner
-def _search_cell(shapes, filters, pose, reach, margin, broad, i, x, y, z, level, n):
-    """Pair item i with all items of one cell; in its own cell with those after it."""
-    cell, bucket, order = broad.item_cell, broad.bucket, broad.order
-    k = _bucket_of(x, y, z, level, len(bucket) - 2)
-    own = level == cell[i, 3] and x == cell[i, 0] and y == cell[i, 1] and z == cell[i, 2]
-    for s in range(bucket[k], bucket[k + 1]):
-        j = order[s]
-        if own and j <= i:
-            continue
-        if cell[j, 0] == x and cell[j, 1] == y and cell[j, 2] == z and cell[j, 3] == level:
+def _search_column(shapes, filters, pose, reach, margin, broad, i, x, y, low, high, level, n):
+    """Pair item i with all items of the cells low .. high above each other; in its own cell with those after it."""
+    cell, bucket, order, mask = broad.item_cell, broad.bucket, broad.order, len(broad.bucket) - 2
+    first, last = _bucket_of(x, y, low, level, mask), _bucket_of(x, y, high, level, mask)
+    if high - low >= mask:
+        first, last = 0, mask
+    own = level == cell[i, 3] and x == cell[i, 0] and y == cell[i, 1]
+    # where the buckets begin anew in between, two runs of them
+    for run in range(1 if first <= last else 2):
+        begin, end = bucket[first], bucket[last + 1]
+        if first > last:
+            begin, end = (begin, bucket[mask + 1]) if run == 0 else (0, end)
+        for s in range(begin, end):
+            j = order[s]
+            z = cell[j, 2]
+            if cell[j, 0] != x or cell[j, 1] != y or z < low or z > high or cell[j, 3] != level:
+                continue
+            if own and j <= i and z == cell[i, 2]:
+                continue
             n = _pair_items(shapes, filters, pose, reach, margin, broad, i, j, n)
     return n
 
@@ -405,9 +424,12 @@ def _pair_grid(shapes, filters, pose, reach, margin, broad, base, n):
     for i in range(len(cell)):
         level = cell[i, 3]
         # Half of the neighbours: the other half find this item.
-        for step in range(13, 27):
-            x, y, z = cell[i, 0] + step // 9 - 1, cell[i, 1] + step // 3 % 3 - 1, cell[i, 2] + step % 3 - 1
-            n = _search_cell(shapes, filters, pose, reach, margin, broad, i, x, y, z, level, n)
+        for column in range(5):
+            x, y = (cell[i, 0], cell[i, 1] + column) if column < 2 else (cell[i, 0] + 1, cell[i, 1] + column - 3)
+            low = cell[i, 2] - min(column, 1)
+            n = _search_column(
+                shapes, filters, pose, reach, margin, broad, i, x, y, low, cell[i, 2] + 1, level, n
+            )  # fmt: skip
     coarsest, width = 0, base
     for k in range(LEVELS):
         if broad.level_used[k] != 0:
@@ -422,8 +444,8 @@ def _pair_grid(shapes, filters, pose, reach, margin, broad, base, n):
                 continue
             for x in range(_cell_of(box[i, 0] - half, inverse), _cell_of(box[i, 3] + half, inverse) + 1):
                 for y in range(_cell_of(box[i, 1] - half, inverse), _cell_of(box[i, 4] + half, inverse) + 1):
-                    for z in range(_cell_of(box[i, 2] - half, inverse), _cell_of(box[i, 5] + half, inverse) + 1):
-                        n = _search_cell(shapes, filters, pose, reach, margin, broad, i, x, y, z, k, n)
+                    low, high = _cell_of(box[i, 2] - half, inverse), _cell_of(box[i, 5] + half, inverse)
+                    n = _search_column(shapes, filters, pose, reach, margin, broad, i, x, y, low, high, k, n)
     return n
 
 

@@ -484,24 +484,35 @@ def _point_velocity(w, v, r):
 
 @outlined
 def _warm_start(bundles):
-    """Apply the impulses so far to the velocities."""
-    row, lever, frame = bundles.row, bundles.lever, bundles.frame
+    """Apply the impulses so far to the velocities, those of a manifold as one."""
+    row, lever, frame, zero = bundles.row, bundles.lever, bundles.frame, splat(0.0)
     for i in range(bundles.count[BUNDLES]):
-        a, b = _bodies(0, i, bundles.body), _bodies(1, i, bundles.body)
-        wa, va = _load_velocities(a, bundles.velocity)
-        wb, vb = _load_velocities(b, bundles.velocity)
-        ia, ma = _responses(a, bundles.response)
-        ib, mb = _responses(b, bundles.response)
         n, t1, t2 = _vector(frame, i, N), _vector(frame, i, T1), _vector(frame, i, T2)
+        x, y, z = zero, zero, zero
+        ax, ay, az, bx, by, bz = zero, zero, zero, zero, zero, zero
         for p in range(bundles.first[i], bundles.first[i + 1]):
             jn, j1, j2 = _vector(row, p, _J)
-            x = jn * n[0] + j1 * t1[0] + j2 * t2[0]
-            y = jn * n[1] + j1 * t1[1] + j2 * t2[1]
-            z = jn * n[2] + j1 * t1[2] + j2 * t2[2]
-            wa, va = _push(ia, ma, _levers(lever, p, _RA), wa, va, x, y, z)
-            wb, vb = _push(ib, mb, _levers(lever, p, _RB), wb, vb, 0.0 - x, 0.0 - y, 0.0 - z)
-        _store_velocities(a, wa, va, bundles.velocity)
-        _store_velocities(b, wb, vb, bundles.velocity)
+            px = jn * n[0] + j1 * t1[0] + j2 * t2[0]
+            py = jn * n[1] + j1 * t1[1] + j2 * t2[1]
+            pz = jn * n[2] + j1 * t1[2] + j2 * t2[2]
+            x, y, z = x + px, y + py, z + pz
+            r = _levers(lever, p, _RA)
+            cx, cy, cz = cross(r[0], r[1], r[2], px, py, pz)
+            ax, ay, az = ax + cx, ay + cy, az + cz
+            r = _levers(lever, p, _RB)
+            cx, cy, cz = cross(r[0], r[1], r[2], px, py, pz)
+            bx, by, bz = bx + cx, by + cy, bz + cz
+        a, b = _bodies(0, i, bundles.body), _bodies(1, i, bundles.body)
+        w, v = _load_velocities(a, bundles.velocity)
+        inertia, m = _responses(a, bundles.response)
+        cx, cy, cz = symmetric_times(inertia, ax, ay, az)
+        w, v = (w[0] + cx, w[1] + cy, w[2] + cz), (v[0] + m * x, v[1] + m * y, v[2] + m * z)
+        _store_velocities(a, w, v, bundles.velocity)
+        w, v = _load_velocities(b, bundles.velocity)
+        inertia, m = _responses(b, bundles.response)
+        cx, cy, cz = symmetric_times(inertia, bx, by, bz)
+        w, v = (w[0] - cx, w[1] - cy, w[2] - cz), (v[0] - m * x, v[1] - m * y, v[2] - m * z)
+        _store_velocities(b, w, v, bundles.velocity)
 
 
 @inner

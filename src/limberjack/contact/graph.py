@@ -114,24 +114,32 @@ def support_of(k, link_a, link_b, led):
     return a, b < 0 or led[b] != 0
 
 
+@inner
+def _carried(k, weightless, link_a, link_b, normal, depth, margin, up, led, level):
+    """Return the higher body of contact k where it rests on the lower one, else -1."""
+    a, b = link_a[k], link_b[k]
+    if depth[k] <= -margin or b < 0 or led[a] or led[b] or level[a] == level[b]:
+        return -1
+    high, sign = (a, 1.0) if level[a] > level[b] else (b, -1.0)
+    return high if weightless or _supported(up, sign, k, normal, SUPPORT) else -1
+
+
 @outlined
-def _find_loads(tail, mass, link_a, link_b, normal, weightless, up, graph):
-    """Fill the load of each body over its own mass; the first `tail` bodies of the queue are in order of levels."""
-    level, start, near, load = graph.level, graph.start, graph.near, graph.load
+def _find_loads(count, link_a, link_b, normal, depth, margin, up, mass, led, graph):
+    """Fill the load of each body over its own mass, from the contacts in `other`, which are sorted by level."""
+    level, load, supports, carried = graph.level, graph.load, graph.queue, graph.near
+    weightless = up[0] == 0.0 and up[1] == 0.0 and up[2] == 0.0
     for i in range(len(load)):
-        load[i] = 0.0
-    for head in range(tail - 1, -1, -1):
-        i, supports = graph.queue[head], 0
-        for t in range(start[i], start[i + 1]):
-            k = near[t]
-            other, sign = (link_b[k], 1.0) if link_a[k] == i else (link_a[k], -1.0)
-            if level[other] < level[i] and (weightless or _supported(up, sign, k, normal, SUPPORT)):
-                supports += 1
-        for t in range(start[i], start[i + 1]):
-            k = near[t]
-            other, sign = (link_b[k], 1.0) if link_a[k] == i else (link_a[k], -1.0)
-            if level[other] < level[i] and (weightless or _supported(up, sign, k, normal, SUPPORT)):
-                load[other] += (mass[i] + load[i]) / supports
+        load[i], supports[i] = 0.0, 0
+    for k in range(count):
+        carried[k] = _carried(k, weightless, link_a, link_b, normal, depth, margin, up, led, level)
+        if carried[k] >= 0:
+            supports[carried[k]] += 1
+    for t in range(count - 1, -1, -1):
+        k = graph.other[t]
+        i = carried[k]
+        if i >= 0:
+            load[link_a[k] + link_b[k] - i] += (mass[i] + load[i]) / supports[i]
     for i in range(len(load)):
         load[i] /= mass[i]
 
@@ -139,7 +147,7 @@ def _find_loads(tail, mass, link_a, link_b, normal, weightless, up, graph):
 @outlined
 def find_levels(
     # in
-    count, link_a, link_b, normal, depth, margin, up, mass, led,
+    count, link_a, link_b, normal, depth, margin, up, led,
     # out
     graph,
 ):  # fmt: skip
@@ -150,9 +158,8 @@ def find_levels(
         link_a, link_b, normal, depth: of the contacts.
         margin: contacts with a gap of more than this support nothing [m].
         up: (3,) against gravity, unit; 0 where there is none, then every contact supports.
-        mass: (n,).
         led: (n,) bodies whose motion is prescribed; they are on level 0, as the ground is.
-        graph: start, near, queue, level and load are filled.
+        graph: start, near, queue and level are filled.
     """
     level, start, near, queue = graph.level, graph.start, graph.near, graph.queue
     n = len(level)
@@ -195,7 +202,6 @@ def find_levels(
                 level[other] = level[i] + 1
                 queue[tail] = other
                 tail += 1
-    _find_loads(tail, mass, link_a, link_b, normal, weightless, up, graph)
     top = level[queue[tail - 1]] if tail > 0 else 0
     for i in range(n):
         if level[i] == 0 and not led[i]:
@@ -246,7 +252,7 @@ def _number_islands(count, link_a, link_b, normal, depth, margin, up, jointed, a
 @outlined
 def sort_contacts(
     # in
-    count, link_a, link_b, normal, depth, margin, up, jointed, asleep, led,
+    count, link_a, link_b, normal, depth, margin, up, mass, jointed, asleep, led,
     # out
     graph,
 ):  # fmt: skip
@@ -257,13 +263,13 @@ def sort_contacts(
         link_a, link_b: their bodies.
         normal, depth: of the contacts.
         margin: contacts with a gap of more than this do not count as leaning [m].
-        up: (3,) against gravity, unit.
+        up: (3,) against gravity, unit; 0 where there is none.
+        mass: (n,).
         jointed: (n,) whether the body has a joint.
         asleep: (n,) whether the body sleeps, with all of its island.
         led: (n,) bodies whose motion is prescribed.
-        graph: root, level and load are read, the rest is filled.
+        graph: root and level are read, the rest is filled.
     """
-    together = _number_islands(count, link_a, link_b, normal, depth, margin, up, jointed, asleep, led, graph)
     level, start, order, other, island = graph.level, graph.start, graph.order, graph.other, graph.island
     n = len(level)
     for i in range(n + 2):
@@ -277,6 +283,8 @@ def sort_contacts(
         high = level[link_a[k]] if link_b[k] < 0 else max(level[link_a[k]], level[link_b[k]])
         other[start[high]] = k
         start[high] += 1
+    _find_loads(count, link_a, link_b, normal, depth, margin, up, mass, led, graph)
+    together = _number_islands(count, link_a, link_b, normal, depth, margin, up, jointed, asleep, led, graph)
     for i in range(n + 1):
         island[i] = 0
     for k in range(count):

@@ -10,6 +10,7 @@ a step predicts.
 
 from __future__ import annotations
 
+import gc
 import importlib
 from dataclasses import dataclass, replace
 from typing import NamedTuple
@@ -290,6 +291,17 @@ def new_maximal(
         drives: whether dofs with springs, dampers, soft limits or motors have compliant rows among those of their
             joint; the method sets their compliance.
     """
+    # nothing below makes cycles: collections would walk over the rows of large models again and again
+    collects = gc.isenabled()
+    gc.disable()
+    try:
+        return _new_maximal(model, ignored, springs, rotors, drives)
+    finally:
+        if collects:
+            gc.enable()
+
+
+def _new_maximal(model: Model, ignored: frozenset[str], springs: bool, rotors: bool, drives: bool) -> Maximal:
     bodies, center = _new_bodies(model)
     pairs = _CenteredPairs(model, center)
     groups: list[list[Row]] = []
@@ -421,7 +433,7 @@ def _drive_rows(joint: Joint, pair: int, index: int, starts: tuple[int, int]) ->
     driven = drives_of([joint], np.zeros(1, np.int64), np.zeros(1, np.int64), nv)[0]
     dofs = {int(v) for v in driven.indices[:, 1]}
     dofs |= {int(v) + c for v in driven.ball_indices[:, 1] for c in range(3)}
-    rows = _coordinate_rows(joint, pair, index, starts)
+    rows = _coordinate_rows(joint, pair, index, starts) if dofs else []
     return [replace(row, role=SPRING) for row in rows if row.drive[1] - starts[1] in dofs]
 
 
@@ -449,21 +461,17 @@ def _coordinate_rows(joint: Joint, pair: int, index: int, starts: tuple[int, int
 
 def _row_blocks(table: Table, system: System) -> np.ndarray:
     """Return (r, 4): index in J of row r on b and a of its first and of its second pair."""
-    out = np.full((len(table.joint), 4), -1, np.int64)
-    dims = np.diff(system.body_start)
-    for c in range(len(system.row_start) - 1):
-        own = {
-            int(system.incidence_body[t]): t for t in range(system.incidence_start[c], system.incidence_start[c + 1])
-        }
-        for r in range(system.row_start[c], system.row_start[c + 1]):
-            for slot in range(2):
-                pair = table.row_pair[r, slot]
-                for end in range(2):
-                    body = int(table.pair_link[pair, 1 - end]) if pair >= 0 else -1
-                    if body >= 0:
-                        t = own[body]
-                        out[r, 2 * slot + end] = system.block_start[t] + (r - system.row_start[c]) * dims[body]
-    return out
+    count, bodies = np.diff(system.row_start), len(system.body_start) - 1
+    constraint = np.repeat(np.arange(len(count)), count)
+    link = np.where(table.row_pair[:, :, None] >= 0, table.pair_link[table.row_pair][:, :, ::-1], -1)
+    # constraints and bodies as one number each, among those of the incidences
+    known = np.repeat(np.arange(len(count)), np.diff(system.incidence_start)) * bodies + system.incidence_body
+    order = np.argsort(known)
+    at = np.searchsorted(known[order], constraint[:, None, None] * bodies + np.maximum(link, 0))
+    t = order[np.minimum(at, len(order) - 1)]
+    row = (np.arange(len(constraint)) - system.row_start[constraint])[:, None, None]
+    block = system.block_start[t] + row * np.diff(system.body_start)[np.maximum(link, 0)]
+    return np.where(link >= 0, block, -1).reshape(-1, 4)
 
 
 @inner

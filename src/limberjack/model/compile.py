@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import lru_cache
 
 import numpy as np
 
@@ -45,13 +46,27 @@ class Compiled:
 
 def joint_frames(joint: Joint) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
     """Return (R, p) of the joint frame in the parent and (R, p) in the child, turned so that z is the main axis."""
-    turn = _turns([joint])[0]
-    return (
-        frames.matrix_from_quaternion(np.array(joint.rotation)) @ turn,
-        np.array(joint.position),
-        frames.matrix_from_quaternion(np.array(joint.rotation_in_child)) @ turn,
-        np.array(joint.position_in_child),
-    )
+    axis2 = None if joint.axis2 is None else tuple(joint.axis2)
+    in_parent, in_child = _rotations(tuple(joint.axis), axis2, tuple(joint.rotation), tuple(joint.rotation_in_child))
+    return in_parent, np.array(joint.position), in_child, np.array(joint.position_in_child)
+
+
+@lru_cache(maxsize=1024)
+def _rotations(axis: tuple, axis2: tuple | None, rotation: tuple, rotation_in_child: tuple) -> tuple[np.ndarray, ...]:
+    """Return the rotations of a joint's frames, read-only; joints of large models have few different ones."""
+    turn = frames.turn_z_to(np.array(axis)) if axis2 is None else _axes(axis, axis2)
+    out = tuple(frames.matrix_from_quaternion(np.array(q)) @ turn for q in (rotation, rotation_in_child))
+    for one in out:
+        one.flags.writeable = False
+    return out
+
+
+def _axes(axis: tuple, axis2: tuple) -> np.ndarray:
+    """Return the rotation with x along the first axis and y along the second."""
+    x, y = np.array(axis), np.array(axis2)
+    y = y - x * (x @ y)
+    y /= np.linalg.norm(y)
+    return np.column_stack([x, y, np.cross(x, y)])
 
 
 def _turns(joints: list[Joint]) -> np.ndarray:
@@ -59,10 +74,7 @@ def _turns(joints: list[Joint]) -> np.ndarray:
     out = frames.turn_z_to(np.array([joint.axis for joint in joints]).reshape(-1, 3))
     for i, joint in enumerate(joints):
         if joint.axis2 is not None:
-            x, y = np.array(joint.axis), np.array(joint.axis2)
-            y = y - x * (x @ y)
-            y /= np.linalg.norm(y)
-            out[i] = np.column_stack([x, y, np.cross(x, y)])
+            out[i] = _axes(joint.axis, joint.axis2)
     return out
 
 

@@ -273,9 +273,12 @@ def run_mujoco(
 
     mujoco.mj_forward(model, data)
     before = energy()
+    # MuJoCo starts anew where a number is bad, and says so in a warning only
+    bad = [int(getattr(mujoco.mjtWarning, f"mjWARN_BAD{what}")) for what in ("QPOS", "QVEL", "QACC")]
 
     def look(frame: int) -> None:
         run.lost = not np.isfinite(data.qpos).all() or float(np.abs(data.qpos).max()) > _LOST
+        run.lost = run.lost or any(data.warning[kind].number > 0 for kind in bad)
         run.gaps.append(bodies.gap(data.xpos[1:], data.xquat[1:]))
         if frame in keep:
             run.positions.append(data.xpos[1:][bodies.index])

@@ -132,12 +132,10 @@ def detect_contacts(setup, shapes, filters, how, dt, up, broad, contacts, cache,
     if bulk.led_count[0] > 0:
         spread_carried(graph.root, bulk)
     match_contacts(contacts, cache)
-    find_levels(
-        count, contacts.link_a, contacts.link_b, contacts.normal, contacts.depth, MARGIN, up, bulk.mass, bulk.led, graph
-    )
+    find_levels(count, contacts.link_a, contacts.link_b, contacts.normal, contacts.depth, MARGIN, up, bulk.led, graph)
     together = sort_contacts(
-        count, contacts.link_a, contacts.link_b, contacts.normal, contacts.depth, MARGIN, up, bulk.jointed,
-        bulk.asleep, bulk.led, graph,
+        count, contacts.link_a, contacts.link_b, contacts.normal, contacts.depth, MARGIN, up, bulk.mass,
+        bulk.jointed, bulk.asleep, bulk.led, graph,
     )  # fmt: skip
     _count_moving(bulk, graph)
     islands = graph.count[0] - 1 if together else graph.count[0]
