@@ -285,11 +285,6 @@ FIXED = '<fixed name="t"><joint joint="j" coef="1"/><joint joint="k" coef="-1"/>
             '<actuator><muscle name="a" joint="j" lengthrange="0 1"/></actuator>',
             'actuators are left out.*: "a"',
         ),
-        (
-            TWO,
-            '<actuator><intvelocity name="a" joint="j" actrange="-1 1"/></actuator>',
-            'actuators are left out.*: "a"',
-        ),
         ('<body name="p" mocap="true"/>', "", 'mocap bodies stay where they are: "p"'),
         (
             nested('<joint name="j" stiffness="1 2"/>'),
@@ -309,11 +304,6 @@ FIXED = '<fixed name="t"><joint joint="j" coef="1"/><joint joint="k" coef="-1"/>
             'not linear in another joint are left out: "e"',
         ),
         (TWO, '<option><flag filterparent="disable"/></option>', "joined bodies do not collide"),
-        (
-            '<body><freejoint/><geom name="g" size=".1" condim="6"/></body>',
-            "",
-            'rolling friction are left out.*, geoms: "g"',
-        ),
         (
             '<geom name="g" type="hfield" hfield="h"/>',
             '<asset><hfield name="h" nrow="3" ncol="3" size="1 1 1 1"/></asset>',

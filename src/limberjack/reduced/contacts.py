@@ -72,6 +72,9 @@ __all__ = [
 CONTACT, EQUALITY_ROW, INEQUALITY_ROW, DRY_FRICTION, ROLLING = range(5)
 # Most sweeps; they end when no velocity changes by more than this [m/s].
 _MOST_SWEEPS, _CONVERGED, _STALLED = 100, 1e-9, 2e-7
+# Contacts that share what they exert in more than one way may go on trading impulses: from so many sweeps on this
+# change is larger by a factor each, up to these, with equality rows the second.
+_PATIENCE, _SLACKER, _LARGEST, _LARGEST_EQUALITY = 8, 1.5, 1e-5, 1e-7
 # If velocities still change by more than this [m/s] after all sweeps, the target velocities of the contacts cannot be
 # reached by any motion, and impulses grow from sweep to sweep. Targets of zero are always feasible.
 _DIVERGED = 0.5
@@ -82,7 +85,10 @@ _MOST_SWEEPS_EQUALITY = 1000
 # after so many sweeps at first, and at the most so many rows and dofs of an island. Redundant rows share what they
 # exert by this part of their diagonals. Islands of at most so many rows have the matrix of their responses from the
 # first sweep on: it costs as much as one or two sweeps over paths.
-_FIRST_STEP, _MOST_ROWS, _MOST_DOFS, _SHARED, _FEW_ROWS = 1, 192, 192, 1e-7, 64
+_FIRST_STEP, _MOST_ROWS, _MOST_DOFS, _SHARED, _FEW_ROWS = 1, 192, 192, 1e-7, 96
+# What changes may grow for a while as contacts open and close, by this factor at most; after a step that is taken back,
+# so many sweeps come first.
+_ACCEPTED, _AFTER_FAILURE = 20.0, 3
 # A direction is locked by joints where what is left of y, of size 1 before two paths cancel, is rounding; its square.
 _ROUNDING = 1e-20
 # Contacts whose response along the normal is below this times that along the tangents separate more slowly: a wedge of
@@ -514,23 +520,49 @@ def _fill_sliding(i, n, packed):
                 s.factor[i, j] -= packed.coefficients[k, BOUND] * own
             else:
                 s.factor[i, j] += (1.0 if d == c else 0.0) - (ex if d == 1 else ey)
+    # the slip across is that of others, too, where contacts are redundant
+    s.factor[i, i] += _SHARED
     s.step[i] = most * own - packed.lam[k, c]
 
 
 @inner
+def _subtract_rows(i, first, end, t, s, k, a):
+    """Subtract t a[k, j] + s a[k + 1, j] from a[i, j] for first <= j < end."""
+    row, one, two, start = np.uint64(i), np.uint64(k), np.uint64(k + 1), np.uint64(first)
+    for j in range(np.uint64(max(end - first, 0))):
+        a[row, start + j] -= t * a[one, start + j] + s * a[two, start + j]
+
+
+@inner
 def _eliminate_all(n, symmetric, a, x):
-    """Replace x by the solution of a y = x, a overwritten; return whether all pivots were positive."""
-    for k in range(n):
+    """Replace x by the solution of a y = x, a overwritten; return whether all pivots were positive.
+
+    Two pivots at a time. Of a symmetric matrix the lower half is read; what is above its diagonal becomes D L^T.
+    """
+    for k in range(0, n, 2):
         if not a[k, k] > 0.0:
             return False
-        inverse = 1.0 / a[k, k]
+        p = 1.0 / a[k, k]
+        if k + 1 == n:
+            break
         if symmetric:
-            for i in range(k + 1, n):
+            a[k, k + 1] = a[k + 1, k]
+        t = a[k + 1, k] * p
+        subtract_row(k + 1, k + 1, k + 2 if symmetric else n, t, k, a)
+        x[k + 1] -= t * x[k]
+        if not a[k + 1, k + 1] > 0.0:
+            return False
+        q = 1.0 / a[k + 1, k + 1]
+        for i in range(k + 2, n):
+            if symmetric:
                 a[k, i] = a[i, k]
-        for i in range(k + 1, n):
-            t = a[i, k] * inverse
-            x[i] -= t * x[k]
-            subtract_row(i, k + 1, i + 1 if symmetric else n, t, k, a)
+            t = a[i, k] * p
+            a[i, k + 1] -= t * a[k, k + 1]
+            if symmetric:
+                a[k + 1, i] = a[i, k + 1]
+            s = a[i, k + 1] * q
+            x[i] -= t * x[k] + s * x[k + 1]
+            _subtract_rows(i, k + 2, i + 1 if symmetric else n, t, s, k, a)
     for k in range(n - 1, -1, -1):
         part = x[k]
         for j in range(k + 1, n):
@@ -588,33 +620,38 @@ def _newton_step(first, last, packed):
 def _sweeps(first, last, most, packed):
     """Update the blocks of an island until they converge, or `most` times; return the last change of velocity.
 
-    Between sweeps are Newton steps; one after which more changes than before is taken back. Where small changes no
+    Between sweeps are Newton steps; one after which far more changes than before is taken back. Where small changes no
     longer become smaller by these, rows that depend on each other contradict each other by as much.
     """
-    change, wait, due, done = 0.0, _FIRST_STEP, _FIRST_STEP, 0
+    change, wait, due, done, enough = 0.0, _FIRST_STEP, _FIRST_STEP, 0, _CONVERGED
+    largest = _LARGEST_EQUALITY if most > _MOST_SWEEPS else _LARGEST
     known = _find_responses(first, last, _FEW_ROWS, packed)
     if not known:
         due += 1
     for sweep in range(most):
         change, done = _sweep(first, last, packed), sweep + 1
-        if change < _CONVERGED:
+        if sweep >= _PATIENCE:
+            enough = min(_SLACKER * enough, largest)
+        if change < enough:
             break
         if done == due:
             before = change
             known = known or _find_responses(first, last, _MOST_ROWS, packed)
             if known and _newton_step(first, last, packed):
                 change = _sweep(first, last, packed)
-                if not change < before:
+                if not change < enough:
+                    change = _sweep(first, last, packed)
+                if not change < _ACCEPTED * before:
                     for i in range(first, last):
                         k = packed.order[i]
                         for c in range(3):
                             packed.lam[k, c] = packed.kept[k, c]
                     _apply_all(first, last, packed)
-                    change, wait = before, 2 * wait
+                    change, wait = before, _AFTER_FAILURE
                 else:
                     wait = _FIRST_STEP if change < 0.5 * before else wait + 1
             due = done + wait
-            if change < _CONVERGED or (change < _STALLED and change > 0.5 * before):
+            if change < enough or (change < _STALLED and change > 0.5 * before):
                 break
     _forget_responses(first, last, packed)
     packed.report[1], packed.report[2] = max(packed.report[1], done), max(packed.report[2], change)
