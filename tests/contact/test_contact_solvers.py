@@ -31,6 +31,7 @@ from limberjack.contact.sweeps import sweep as sweep_bodies
 from limberjack.reduced.contacts import (
     BOUND,
     CONTACT,
+    CONVERGED,
     DRY_FRICTION,
     EQUALITY_ROW,
     FREE_VELOCITY,
@@ -67,7 +68,7 @@ def _collide(count, link, inverse, h, row, u):
 
 @_jit
 def _sweep_paths(count, packed):
-    projected_gauss_seidel(count, packed)
+    projected_gauss_seidel(count, CONVERGED, packed)
 
 
 class Bodies:

@@ -26,7 +26,6 @@ from limberjack.constraints.table import INEQUALITY
 from limberjack.contact.restitution import separation_velocity
 from limberjack.contact.warm_start import match_contacts, store_matched
 from limberjack.errors import Status
-from limberjack.linear.dense import dot, subtract_row
 from limberjack.model.arrays import DOF, LINK, SPAN, Drives, Links, span_of, whole_span
 from limberjack.model.joints import HINGE, SLIDE
 from limberjack.reduced.aba import articulate
@@ -35,11 +34,13 @@ from limberjack.reduced.kinematics import kinematics
 from limberjack.reduced.rnea import direction
 from limberjack.reduced.rows import ROW, ROW_END, evaluate_rows
 from limberjack.reduced.work import DI, D, R, U, W, Work, new_work
+from limberjack.spatial.lanes import lane, load4, splat, store4
 from limberjack.spatial.quaternions import quaternion_from_matrix
 from limberjack.spatial.vectors import cross
 
 __all__ = [
     "BOUND",
+    "CONVERGED",
     "CONTACT",
     "ContactState",
     "DRY_FRICTION",
@@ -71,7 +72,7 @@ __all__ = [
 # torsional and rolling friction of the contact in the block before.
 CONTACT, EQUALITY_ROW, INEQUALITY_ROW, DRY_FRICTION, ROLLING = range(5)
 # Most sweeps; they end when no velocity changes by more than this [m/s].
-_MOST_SWEEPS, _CONVERGED, _STALLED = 100, 1e-9, 2e-7
+_MOST_SWEEPS, CONVERGED, _STALLED = 100, 1e-9, 2e-7
 # Contacts that share what they exert in more than one way may go on trading impulses: from so many sweeps on this
 # change is larger by a factor each, up to these, with equality rows the second.
 _PATIENCE, _SLACKER, _LARGEST, _LARGEST_EQUALITY = 8, 1.5, 1e-5, 1e-7
@@ -109,14 +110,17 @@ _INVERSE, _CROSS, _ACROSS, FREE_VELOCITY, TARGET, BOUND, _SCALE, TORSION, _COEFF
 
 
 class Responses(NamedTuple):
-    """Responses of the r rows of an island on d dofs to each other, and scratch of a Newton step."""
+    """Responses of the r rows of an island on d dofs to each other, and scratch of a Newton step.
+
+    Rows are worked on four numbers at a time; what stands beyond their ends means nothing.
+    """
 
     count: np.ndarray  # (1,) rows
-    velocity: np.ndarray  # (r + 2,) of each row
-    matrix: np.ndarray  # (r, r)
-    rows: np.ndarray  # (r, d) y / sqrt(D)
+    velocity: np.ndarray  # (1, r + 4) of each row
+    matrix: np.ndarray  # (r, r + 4)
+    rows: np.ndarray  # (r, d + 4) y / sqrt(D), zero beyond
     free: np.ndarray  # (r, 2) rows that are solved for: their block, and which of its rows
-    factor: np.ndarray  # (r, r)
+    factor: np.ndarray  # (r, r + 4)
     step: np.ndarray  # (r,)
 
 
@@ -124,8 +128,8 @@ def new_responses(nv: int, most: int) -> Responses:
     """Return room for the responses of at most so many rows."""
     r = min(_MOST_ROWS, most)
     return Responses(
-        np.zeros(1, np.int64), np.zeros(r + 2), np.zeros((r, r)), np.zeros((r, min(nv, _MOST_DOFS))),
-        np.zeros((r, 2), np.int64), np.zeros((r, r)), np.zeros(r),
+        np.zeros(1, np.int64), np.zeros((1, r + 4)), np.zeros((r, r + 4)), np.zeros((r, min(nv, _MOST_DOFS) + 4)),
+        np.zeros((r, 2), np.int64), np.zeros((r, r + 4)), np.zeros(r),
     )  # fmt: skip
 
 
@@ -319,15 +323,14 @@ def _apply_impulse(k, d0, d1, d2, packed):
             v = packed.column[t]
             packed.z[v] += packed.inverse[v] * (packed.y[t, 0] * d0 + packed.y[t, 1] * d1 + packed.y[t, 2] * d2)
         return
-    u, a = packed.responses.velocity, packed.responses.matrix
-    end, i0 = np.uint64(packed.responses.count[0]), np.uint64(r)
+    u, a, s0, s1, s2 = packed.responses.velocity, packed.responses.matrix, splat(d0), splat(d1), splat(d2)
     if _wide(packed.kind[k]):
-        i1, i2 = np.uint64(r + 1), np.uint64(r + 2)
-        for j in range(end):
-            u[j] += d0 * a[i0, j] + d1 * a[i1, j] + d2 * a[i2, j]
+        for j in range(0, packed.responses.count[0], 4):
+            x = load4(u, 0, j) + s0 * load4(a, r, j) + s1 * load4(a, r + 1, j)
+            store4(u, 0, j, x + s2 * load4(a, r + 2, j))
     else:
-        for j in range(end):
-            u[j] += d0 * a[i0, j]
+        for j in range(0, packed.responses.count[0], 4):
+            store4(u, 0, j, load4(u, 0, j) + s0 * load4(a, r, j))
 
 
 @inner
@@ -336,7 +339,7 @@ def _velocity(k, packed):
     r = packed.row[k]
     if r >= 0:
         u = packed.responses.velocity
-        return u[r], u[r + 1], u[r + 2]
+        return u[0, r], u[0, r + 1], u[0, r + 2]
     f, y, z = packed.coefficients, packed.y, packed.z
     u0, u1, u2 = f[k, FREE_VELOCITY], f[k, FREE_VELOCITY + 1], f[k, FREE_VELOCITY + 2]
     for t in range(packed.start[k], packed.start[k + 1]):
@@ -411,19 +414,19 @@ def _find_responses(first, last, most, packed):
         for t in range(packed.start[k], packed.start[k + 1]):
             low, high = min(low, packed.column[t]), max(high, packed.column[t] + 1)
     width = max(high - low, 0)
-    if n > min(most, len(s.step)) or width > s.rows.shape[1]:
+    if n > min(most, len(s.step)) or width > s.rows.shape[1] - 4:
         return False
     s.count[0], n = n, 0
     for i in range(first, last):
         k = order[i]
         more = 3 if _wide(packed.kind[k]) else 1
         u = _velocity(k, packed)
-        s.velocity[n] = u[0]
+        s.velocity[0, n] = u[0]
         if more == 3:
-            s.velocity[n + 1], s.velocity[n + 2] = u[1], u[2]
+            s.velocity[0, n + 1], s.velocity[0, n + 2] = u[1], u[2]
         for r in range(more):
-            for v in range(width):
-                s.rows[n + r, v] = 0.0
+            for v in range(0, width, 4):
+                store4(s.rows, n + r, v, splat(0.0))
         for t in range(packed.start[k], packed.start[k + 1]):
             v = packed.column[t]
             root = math.sqrt(packed.inverse[v])
@@ -433,7 +436,10 @@ def _find_responses(first, last, most, packed):
         n += more
     for i in range(n):
         for j in range(i + 1):
-            s.matrix[i, j] = dot(width, i, s.rows, s.rows[j])
+            part = splat(0.0)
+            for v in range(0, width, 4):
+                part = part + load4(s.rows, i, v) * load4(s.rows, j, v)
+            s.matrix[i, j] = (lane(part, 0) + lane(part, 1)) + (lane(part, 2) + lane(part, 3))
             s.matrix[j, i] = s.matrix[i, j]
     return True
 
@@ -453,7 +459,7 @@ def _apply_all(first, last, packed):
         r = packed.row[k]
         if r >= 0:
             for c in range(3 if _wide(packed.kind[k]) else 1):
-                packed.responses.velocity[r + c] = packed.coefficients[k, FREE_VELOCITY + c]
+                packed.responses.velocity[0, r + c] = packed.coefficients[k, FREE_VELOCITY + c]
         for t in range(packed.start[k], packed.start[k + 1]):
             packed.z[packed.column[t]] = 0.0
     for i in range(first, last):
@@ -527,10 +533,10 @@ def _fill_sliding(i, n, packed):
 
 @inner
 def _subtract_rows(i, first, end, t, s, k, a):
-    """Subtract t a[k, j] + s a[k + 1, j] from a[i, j] for first <= j < end."""
-    row, one, two, start = np.uint64(i), np.uint64(k), np.uint64(k + 1), np.uint64(first)
-    for j in range(np.uint64(max(end - first, 0))):
-        a[row, start + j] -= t * a[one, start + j] + s * a[two, start + j]
+    """Subtract t a[k, j] + s a[k + 1, j] from a[i, j] for first <= j < end, and up to three more."""
+    t4, s4 = splat(t), splat(s)
+    for j in range(first, end, 4):
+        store4(a, i, j, load4(a, i, j) - t4 * load4(a, k, j) - s4 * load4(a, k + 1, j))
 
 
 @inner
@@ -548,7 +554,7 @@ def _eliminate_all(n, symmetric, a, x):
         if symmetric:
             a[k, k + 1] = a[k + 1, k]
         t = a[k + 1, k] * p
-        subtract_row(k + 1, k + 1, k + 2 if symmetric else n, t, k, a)
+        _subtract_rows(k + 1, k + 1, k + 2 if symmetric else n, t, 0.0, k, a)
         x[k + 1] -= t * x[k]
         if not a[k + 1, k + 1] > 0.0:
             return False
@@ -592,7 +598,7 @@ def _newton_step(first, last, packed):
         for j in range(n if slides else i + 1):
             s.factor[i, j] = s.matrix[r, packed.row[s.free[j, 0]] + s.free[j, 1]]
         s.factor[i, i] *= 1.0 + _SHARED
-        s.step[i] = (f[k, TARGET] if c == 0 else 0.0) - s.velocity[r]
+        s.step[i] = (f[k, TARGET] if c == 0 else 0.0) - s.velocity[0, r]
     if not _eliminate_all(n, not slides, s.factor, s.step):
         return False
     for i in range(first, last):
@@ -617,13 +623,13 @@ def _newton_step(first, last, packed):
 
 
 @outlined
-def _sweeps(first, last, most, packed):
-    """Update the blocks of an island until they converge, or `most` times; return the last change of velocity.
+def _sweeps(first, last, most, enough, packed):
+    """Update the blocks of an island until they change by no more than `enough`, or `most` times; return that.
 
     Between sweeps are Newton steps; one after which far more changes than before is taken back. Where small changes no
     longer become smaller by these, rows that depend on each other contradict each other by as much.
     """
-    change, wait, due, done, enough = 0.0, _FIRST_STEP, _FIRST_STEP, 0, _CONVERGED
+    change, wait, due, done = 0.0, _FIRST_STEP, _FIRST_STEP, 0
     largest = _LARGEST_EQUALITY if most > _MOST_SWEEPS else _LARGEST
     known = _find_responses(first, last, _FEW_ROWS, packed)
     if not known:
@@ -631,7 +637,7 @@ def _sweeps(first, last, most, packed):
     for sweep in range(most):
         change, done = _sweep(first, last, packed), sweep + 1
         if sweep >= _PATIENCE:
-            enough = min(_SLACKER * enough, largest)
+            enough = max(enough, min(_SLACKER * enough, largest))
         if change < enough:
             break
         if done == due:
@@ -698,8 +704,11 @@ def _find_islands(count, contacts, constraint, state):
 
 
 @outlined
-def projected_gauss_seidel(count, packed):
-    """Solve for the impulses of all blocks, island by island, warm started from `lam`."""
+def projected_gauss_seidel(count, enough, packed):
+    """Solve for the impulses of all blocks, island by island, warm started from `lam`.
+
+    Velocities change by no more than `enough` at the end, unless that takes too many sweeps [m/s].
+    """
     packed.report[1] = packed.report[2] = 0.0
     first = 0
     while first < count:
@@ -713,14 +722,14 @@ def projected_gauss_seidel(count, packed):
             if wide or packed.kind[k] == DRY_FRICTION:
                 _apply_impulse(k, packed.lam[k, 0], packed.lam[k, 1], packed.lam[k, 2], packed)
             last += 1
-        if _sweeps(first, last, most, packed) > _DIVERGED:
+        if _sweeps(first, last, most, enough, packed) > _DIVERGED:
             for i in range(first, last):
                 k = packed.order[i]
                 packed.lam[k, 0] = packed.lam[k, 1] = packed.lam[k, 2] = 0.0
                 packed.coefficients[k, TARGET] = min(packed.coefficients[k, TARGET], 0.0)
             _apply_all(first, last, packed)
             packed.report[2] = 0.0
-            _sweeps(first, last, most, packed)
+            _sweeps(first, last, most, enough, packed)
         first = last
 
 
@@ -1218,7 +1227,7 @@ def take_contact_steps(
             count = collect_blocks(links, table, blocks, dt, True, contacts, warm_start.found, constraint, t.work, t)
             if count == Status.MORE_CONTACTS:
                 return step, Status.MORE_CONTACTS
-            projected_gauss_seidel(count, t.packed)
+            projected_gauss_seidel(count, CONVERGED, t.packed)
             _write_forces(count, dt, applied, given, contacts, warm_start.found, t, wrenches)
             if (
                 len(impact_shapes) > 0

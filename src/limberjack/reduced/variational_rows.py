@@ -42,6 +42,7 @@ from limberjack.reduced.constrained_step import (
 from limberjack.reduced.contacts import (
     BOUND,
     CONTACT,
+    CONVERGED,
     DRY_FRICTION,
     FREE_VELOCITY,
     PUSH_OUT_LEAST,
@@ -389,7 +390,7 @@ def _solve_contacts(links, external, rows, blocks, span, h, w, contact):
     )
     if count == Status.MORE_CONTACTS:
         return Status.MORE_CONTACTS
-    projected_gauss_seidel(count, p)
+    projected_gauss_seidel(count, CONVERGED, p)
     _store_forces(count, h, external.applied, contact.contacts, contact.warm_start.found, t)
     f = 1.0 / h
     for k in range(count):
@@ -438,7 +439,7 @@ def _push_out(links, blocks, span, h, w, contact, q):
             f[k, TARGET] = 0.0
     for j in range(p.start[count]):
         p.z[p.column[j]] = 0.0
-    projected_gauss_seidel(count, p)
+    projected_gauss_seidel(count, PUSH_OUT_LEAST, p)
     for v in range(len(t.free_velocity)):
         w.left[v] = 0.0
     for k in range(count):
