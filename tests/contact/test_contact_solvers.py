@@ -31,6 +31,7 @@ from limberjack.contact.sweeps import sweep as sweep_bodies
 from limberjack.reduced.contacts import (
     BOUND,
     CONTACT,
+    CONVERGED,
     DRY_FRICTION,
     EQUALITY_ROW,
     FREE_VELOCITY,
@@ -67,7 +68,7 @@ def _collide(count, link, inverse, h, row, u):
 
 @_jit
 def _sweep_paths(count, packed):
-    projected_gauss_seidel(count, packed)
+    projected_gauss_seidel(count, CONVERGED, packed)
 
 
 class Bodies:
@@ -261,15 +262,15 @@ def test_rows_over_trees_end_where_projected_gauss_seidel_stays(seed, equality):
     packed, ((a, b, friction, bounds, y),) = path_rows_of([seed], equality)
     _sweep_paths(6, packed)
     lam = impulses_of(packed, 0)
-    assert packed.report[1] < 100 and np.count_nonzero(lam[3::3]) > 0
+    # Newton steps converge in few sweeps, with contacts that slide, too
+    assert packed.report[1] <= 12 and np.count_nonzero(lam[3::3]) > 0
     again = twin.gauss_seidel(a, b, friction, lam, 1, bounds=bounds)
     np.testing.assert_allclose(again, lam, rtol=0, atol=1e-7)
-    # z, the velocities in the coordinates of y
-    np.testing.assert_allclose(packed.z, y @ lam, rtol=0, atol=1e-9)
     start = np.zeros(12)
     start[3::3], start[4::3] = 0.25, 0.03125
     far = twin.gauss_seidel(a, b, friction, start, 4000, bounds=bounds)
-    np.testing.assert_allclose(packed.z, y @ far, rtol=0, atol=1e-5)
+    # the velocities in the coordinates of y
+    np.testing.assert_allclose(y @ lam, y @ far, rtol=0, atol=1e-7)
 
 
 def test_islands_are_solved_alone():

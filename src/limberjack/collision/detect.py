@@ -40,6 +40,10 @@ __all__ = [
 ]  # fmt: skip
 
 
+_NONE = np.zeros(3)
+_NONE.setflags(write=False)
+
+
 class Contact(NamedTuple):
     """A contact of two bodies, as of the last step.
 
@@ -48,10 +52,11 @@ class Contact(NamedTuple):
         shapes: names of their shapes.
         position: (3,) between the surfaces, world axes [m].
         normal: (3,) unit, out of the second body into the first.
-        depth: overlap [m]; negative = a gap.
+        depth: overlap, beyond the margin of the shapes [m]; negative = a gap.
         impulse: (3,) on the first body over the last step, friction included [N s].
         force: (3,) its mean [N].
         key: the features in contact; with the shapes' names it identifies the contact from step to step.
+        torque: (3,) mean of torsional and rolling friction on the first body [N m].
     """
 
     bodies: tuple[str, str]
@@ -62,6 +67,7 @@ class Contact(NamedTuple):
     impulse: np.ndarray
     force: np.ndarray
     key: int
+    torque: np.ndarray = _NONE
 
 
 class Contacts(NamedTuple):
@@ -79,16 +85,17 @@ class Contacts(NamedTuple):
     key: np.ndarray  # (n,)
     point: np.ndarray  # (n, 3) world, midway between the two surfaces
     normal: np.ndarray  # (n, 3) world, unit, out of b into a
-    depth: np.ndarray  # (n,) positive: overlap; negative: gap
+    depth: np.ndarray  # (n,) positive: overlap, beyond the shapes' margin; negative: gap
     friction: np.ndarray  # (n,) sqrt(mu_a mu_b)
     restitution: np.ndarray  # (n,) max(e_a, e_b)
+    rolling: np.ndarray  # (n, 2) torsional and rolling friction, the larger of both shapes' [m]
 
 
 def new_contacts(capacity: int) -> Contacts:
     """Return room for `capacity` contacts, holding none."""
     whole = [np.zeros(2, np.int64), *(np.zeros(capacity, np.int64) for _ in range(5))]
     real = [np.zeros((capacity, 3)), np.zeros((capacity, 3)), *(np.zeros(capacity) for _ in range(3))]
-    return Contacts(*whole, *real)
+    return Contacts(*whole, *real, np.zeros((capacity, 2)))
 
 
 @inner
@@ -141,7 +148,7 @@ def _put_contacts(a, b, n, sign, total, shapes, points, keys, contacts):
         friction = max(shapes.friction[a], shapes.friction[b])
     else:
         friction = math.sqrt(shapes.friction[a] * shapes.friction[b])
-    restitution = max(shapes.restitution[a], shapes.restitution[b])
+    restitution, margin = max(shapes.restitution[a], shapes.restitution[b]), shapes.margin[a] + shapes.margin[b]
     for k in range(n):
         at = total + k
         if at >= len(contacts.depth):
@@ -151,8 +158,10 @@ def _put_contacts(a, b, n, sign, total, shapes, points, keys, contacts):
         for c in range(3):
             contacts.point[at, c] = points[k, c]
             contacts.normal[at, c] = sign * points[k, NORMAL + c]
-        contacts.depth[at] = points[k, DEPTH]
+        contacts.depth[at] = points[k, DEPTH] + margin
         contacts.friction[at], contacts.restitution[at] = friction, restitution
+        for c in range(2):
+            contacts.rolling[at, c] = max(shapes.rolling[a, c], shapes.rolling[b, c])
     return total + n
 
 
@@ -191,7 +200,8 @@ def detect(
 ):  # fmt: skip
     """Fill the contacts of all shapes and return 0, Status.MORE_CONTACTS (grow and repeat) or POSE_NOT_FINITE.
 
-    Contacts whose gap is up to margin + reach of both shapes are reported, with negative depth.
+    Contacts whose gap is up to margin + reach of both shapes are reported, with negative depth; gaps count from the
+    margins of the shapes.
 
     Args:
         shapes: of the model.
@@ -202,8 +212,9 @@ def detect(
         broad: work arrays.
         contacts: what was found; `count[1]` is the room needed.
     """
-    n = find_pairs(shapes, filters, pose, reach, margin, broad)
-    return _fill_contacts(shapes, margin, n, broad, contacts)
+    wide = margin + shapes.widest[0]
+    n = find_pairs(shapes, filters, pose, reach, wide, broad)
+    return _fill_contacts(shapes, wide, n, broad, contacts)
 
 
 @kernel
@@ -216,11 +227,12 @@ def detect_once(
     bvh, broad, contacts,
 ):  # fmt: skip
     """Call `detect`; where there is a BVH, find the pairs in that, after `move_parts`."""
+    wide = margin + shapes.widest[0]
     if len(bvh.top) > 0:
-        n = find_bvh_pairs(shapes, filters, pose, reach, margin, bvh, broad)
+        n = find_bvh_pairs(shapes, filters, pose, reach, wide, bvh, broad)
     else:
-        n = find_pairs(shapes, filters, pose, reach, margin, broad)
-    return _fill_contacts(shapes, margin, n, broad, contacts)
+        n = find_pairs(shapes, filters, pose, reach, wide, broad)
+    return _fill_contacts(shapes, wide, n, broad, contacts)
 
 
 class Detector(NamedTuple):

@@ -213,6 +213,9 @@ class Shapes(NamedTuple):
     friction: np.ndarray  # (s,)
     larger: np.ndarray  # (s,) 1: of two shapes the larger friction counts, not the geometric mean
     restitution: np.ndarray  # (s,)
+    rolling: np.ndarray  # (s, 2) torsional and rolling friction [m]
+    margin: np.ndarray  # (s,) gap at which it is in contact [m]
+    widest: np.ndarray  # (1,) the largest sum of two of these
     mesh: np.ndarray  # (s,) row of `meshes`, -1 = none
     meshes: Meshes
 
@@ -295,9 +298,11 @@ def new_shapes(model: Model, center: np.ndarray | None = None, ignored: Collecti
     friction = np.array([shape.friction for shape in solid], float)
     larger = np.array([shape.friction_rule == "max" for shape in solid], np.int64)
     restitution = np.array([shape.restitution for shape in solid], float)
+    rolling = np.array([(shape.torsional_friction, shape.rolling_friction) for shape in solid], float).reshape(-1, 2)
+    margin = np.array([shape.margin for shape in solid], float)
     return Shapes(
-        **whole, offset=offsets, size=size, radius=radius, friction=friction, larger=larger,
-        restitution=restitution, meshes=maker.arrays(),
+        **whole, offset=offsets, size=size, radius=radius, friction=friction, larger=larger, restitution=restitution,
+        rolling=rolling, margin=margin, widest=np.array([2.0 * margin.max(initial=0.0)]), meshes=maker.arrays(),
     )  # fmt: skip
 
 

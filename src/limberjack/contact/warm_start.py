@@ -16,15 +16,14 @@ class WarmStart(NamedTuple):
 
     count: np.ndarray  # (1,)
     name: np.ndarray  # (c, 3) shapes and key
-    impulse: np.ndarray  # (c, 4) along the normal, and the vector across it
-    found: np.ndarray  # (c, 4) the same for the contacts of this step
+    impulse: np.ndarray  # (c, 4 or 7) along the normal, the vector across it, and the torque of rolling friction
+    found: np.ndarray  # (c, 4 or 7) the same for the contacts of this step
 
 
-def new_warm_start(capacity: int) -> WarmStart:
-    """Return room for the impulses of `capacity` contacts."""
-    return WarmStart(
-        np.zeros(1, np.int64), np.zeros((capacity, 3), np.int64), np.zeros((capacity, 4)), np.zeros((capacity, 4))
-    )
+def new_warm_start(capacity: int, rolling: bool = False) -> WarmStart:
+    """Return room for the impulses of `capacity` contacts, with `rolling` their torques, too."""
+    shape = capacity, 7 if rolling else 4
+    return WarmStart(np.zeros(1, np.int64), np.zeros((capacity, 3), np.int64), np.zeros(shape), np.zeros(shape))
 
 
 @outlined
@@ -33,14 +32,14 @@ def match_contacts(contacts, cache):
     old, last = 0, cache.count[0]
     for k in range(contacts.count[0]):
         a, b, key = contacts.shape_a[k], contacts.shape_b[k], contacts.key[k]
-        for c in range(4):
+        for c in range(cache.found.shape[1]):
             cache.found[k, c] = 0.0
         while old < last:
             d, e, f = cache.name[old, 0] - a, cache.name[old, 1] - b, cache.name[old, 2] - key
             if d > 0 or (d == 0 and (e > 0 or (e == 0 and f > 0))):
                 break
             if d == 0 and e == 0 and f == 0:
-                for c in range(4):
+                for c in range(cache.found.shape[1]):
                     cache.found[k, c] = cache.impulse[old, c]
                 old += 1
                 break
@@ -52,6 +51,6 @@ def store_matched(contacts, cache):
     """Store the impulses in `found` under the keys of the contacts of this step."""
     for k in range(contacts.count[0]):
         cache.name[k, 0], cache.name[k, 1], cache.name[k, 2] = contacts.shape_a[k], contacts.shape_b[k], contacts.key[k]
-        for c in range(4):
+        for c in range(cache.found.shape[1]):
             cache.impulse[k, c] = cache.found[k, c]
     cache.count[0] = contacts.count[0]

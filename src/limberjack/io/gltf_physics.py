@@ -248,6 +248,8 @@ class _Writer:
             "restitution": shape.restitution,
         }
         entry["restitutionCombine"] = "maximum"
+        if shape.torsional_friction or shape.rolling_friction or shape.margin:
+            self.notes.add("torsional and rolling friction and margins are left out", shape.name)
         if entry not in table:
             table.append(entry)
         return table.index(entry)

@@ -12,7 +12,7 @@ __all__ = ["SENSOR_KINDS", "add_control", "joint_additions"]
 # MuJoCo's codes, which its binary interface fixes.
 _AT_JOINT, _AT_JOINT_IN_PARENT, _AT_TENDON, _AT_SITE = 0, 1, 3, 4
 _FIXED_GAIN, _AFFINE_GAIN, _NO_BIAS, _AFFINE_BIAS = 0, 1, 0, 1
-_NO_DYNAMICS, _FILTER, _EXACT_FILTER = 0, 2, 3
+_DYNAMICS = {0: "", 1: "integrator", 2: "filter", 3: "exact_filter"}
 _WRAP_JOINT, _WRAP_SITE = 1, 3
 _LEFT_OUT = {2: "muscles", 3: "motors with currents", 4: "rotations", 5: "controllers", 6: "gains of users"}
 _LEFT_AT = {2: "slider-cranks", 5: "adhesion of bodies"}
@@ -162,10 +162,10 @@ def _law(parts: Parts, a: int) -> dict[str, Any] | None:
     constant = gain == _FIXED_GAIN or (gain == _AFFINE_GAIN and not m.actuator_gainprm[a, 1:3].any())
     if not constant or bias not in (_NO_BIAS, _AFFINE_BIAS) or int(m.actuator_ctrlnum[a]) != 1:
         return None
-    if dynamics in (_FILTER, _EXACT_FILTER):
-        parts.note("activation of actuators is left out: controls act at once", parts.named("actuator", a))
-    elif dynamics != _NO_DYNAMICS:
+    if dynamics not in _DYNAMICS:
         return None
+    if dynamics and m.actuator_actearly[a]:
+        parts.note("actearly is left out: activations act a step later", parts.named("actuator", a))
     if m.actuator_delay[a] != 0:
         parts.note("delays of actuators are left out: controls act at once", parts.named("actuator", a))
     limited = m.actuator_ctrllimited[a] and not parts.disabled("CLAMPCTRL")
@@ -174,6 +174,9 @@ def _law(parts: Parts, a: int) -> dict[str, Any] | None:
         "bias": m.actuator_biasprm[a, :3].tolist() if bias == _AFFINE_BIAS else [0.0, 0.0, 0.0],
         "control_range": m.actuator_ctrlrange[a].tolist() if limited else None,
         "force_range": m.actuator_forcerange[a].tolist() if m.actuator_forcelimited[a] else None,
+        "dynamics": _DYNAMICS[dynamics],
+        "time_constant": max(1e-15, float(m.actuator_dynprm[a, 0])) if dynamics > 1 else 0.0,
+        "activation_range": m.actuator_actrange[a].tolist() if m.actuator_actlimited[a] else None,
     }
 
 
@@ -262,6 +265,7 @@ def _add_keyframes(builder: Builder, parts: Parts, actuators: list[int]) -> None
     m = parts.m
     taken = {parts.text(a) for a in m.name_keyadr}
     controls = [int(m.actuator_ctrladr[a]) for a in actuators]
+    activations = [int(m.actuator_actadr[a]) for a in actuators if int(m.actuator_actadr[a]) >= 0]
     for k in range(m.nkey):
         name = parts.text(m.name_keyadr[k]) or free_name(f"key{k}", taken)
-        builder.add_keyframe(name, m.key_qpos[k], m.key_qvel[k], m.key_ctrl[k][controls])
+        builder.add_keyframe(name, m.key_qpos[k], m.key_qvel[k], m.key_ctrl[k][controls], m.key_act[k][activations])

@@ -32,7 +32,7 @@ def add_shapes(builder: Builder, parts: Parts, collision: str) -> dict[int, str]
     solid[pairs.ravel()] = True
     solid &= not parts.disabled("CONTACT") and collision != "none"
     meet = _meet(m, pairs)
-    friction = _friction(parts, solid, meet, pairs)
+    friction, rolling = _friction(parts, solid, meet, pairs)
     groups = _filters(builder, parts, np.flatnonzero(solid), meet)
     out: dict[int, str] = {}
     for g in range(m.ngeom):
@@ -45,20 +45,17 @@ def add_shapes(builder: Builder, parts: Parts, collision: str) -> dict[int, str]
             "group": groups.get(g, 0),
             "name": parts.text(m.name_geomadr[g]) or None,
             "friction_rule": "max",
+            "torsional_friction": float(rolling[g, 0]),
+            "rolling_friction": float(rolling[g, 1]),
+            "margin": float(max(0.0, m.geom_margin[g])),
         }
         name = _add_shape(builder, parts, g, parts.bodies[m.geom_bodyid[g]], options, collision)
         if name is not None:
             out[g] = name
-        if solid[g] and m.geom_condim[g] > 3:
-            parts.note(
-                "torsional and rolling friction are left out: bodies spin and roll on, geoms", parts.named("geom", g)
-            )
         if m.geom_adhesion[g]:
             parts.note("adhesion is left out: nothing holds on to these geoms", parts.named("geom", g))
         if m.geom_surfacevel[g].any():
             parts.note("surface velocities are left out, geoms", parts.named("geom", g))
-        if solid[g] and m.geom_margin[g] > 0.0:
-            parts.note("margins and gaps of contacts are left out: shapes come closer by them", parts.named("geom", g))
     for pair in m.exclude_signature:
         builder.exclude_collision(parts.bodies[int(pair) >> 16], parts.bodies[int(pair) & 0xFFFF])
     _exclude_shapes(builder, parts, out, groups, meet)
@@ -73,23 +70,28 @@ def _meet(m: Any, pairs: np.ndarray) -> np.ndarray:
     return out
 
 
-def _friction(parts: Parts, solid: np.ndarray, meet: np.ndarray, pairs: np.ndarray) -> np.ndarray:
+def _friction(
+    parts: Parts, solid: np.ndarray, meet: np.ndarray, pairs: np.ndarray
+) -> tuple[np.ndarray, np.ndarray]:
     """Return the friction of each geom: none where all it meets have condim 1, that of its pairs if it has only these.
 
-    Two geoms have the larger condim and friction of theirs.
+    Two geoms have the larger condim and friction of theirs. Torsional and rolling friction (ngeom, 2) are those of
+    condim 4 and 6.
     """
     m = parts.m
-    out = np.array(m.geom_friction[:, 0])
+    out, rolling = np.array(m.geom_friction[:, 0]), np.array(m.geom_friction[:, 1:])
     dims = np.array(m.geom_condim)
     alone = (m.geom_contype | m.geom_conaffinity) == 0
     for k, (a, b) in enumerate(pairs.tolist()):
         for g in (a, b):
             if alone[g]:
                 out[g], dims[g] = float(m.pair_friction[k, 0]), int(m.pair_dim[k])
+                rolling[g] = m.pair_friction[k, 2:4]
     for g in np.flatnonzero(solid & (dims == 1)):
         if (dims[meet[g] & solid] == 1).all():
             out[g] = 0.0
-    return out
+    rolling[dims < 4, 0] = rolling[dims < 6, 1] = 0.0
+    return out, rolling
 
 
 def _add_shape(

@@ -225,7 +225,14 @@ class _File:
         else:
             raise FileError(self._path, f'shape "{shape.name}" is a {shape.kind}, which MJCF does not have')
         _posed(node, self._in_file(shape.body, shape.position, shape.rotation))
-        node.set("friction", _text((shape.friction, 0.005, 0.0001)))
+        torsion, rolling = shape.torsional_friction, shape.rolling_friction
+        if torsion or rolling:
+            node.set("condim", "6" if rolling else "4")
+            node.set("friction", _text((shape.friction, torsion, rolling)))
+        else:
+            node.set("friction", _text((shape.friction, 0.005, 0.0001)))
+        if shape.margin:
+            node.set("margin", _text(shape.margin))
         if shape.color is not None:
             node.set("rgba", _text(shape.color if len(shape.color) == 4 else (*shape.color, 1.0)))
         if not shape.collide:
@@ -326,7 +333,11 @@ class _File:
 
     def _add_actuator(self, actuator: Actuator) -> None:
         node = self._general(actuator.name, actuator.gain, actuator.bias)
-        for word, attribute in (("control_range", "ctrlrange"), ("force_range", "forcerange")):
+        if actuator.dynamics:
+            node.set("dyntype", actuator.dynamics.replace("exact_filter", "filterexact"))
+            node.set("dynprm", _text(actuator.time_constant or 1.0))
+        ranges = (("control_range", "ctrlrange"), ("force_range", "forcerange"), ("activation_range", "actrange"))
+        for word, attribute in ranges:
             limits = getattr(actuator, word)
             if limits is not None:
                 node.set(attribute, _text(limits))
@@ -384,17 +395,19 @@ class _File:
     def add_keyframes(self) -> None:
         """Add the keyframes, and the start where references do not say it."""
         model = self._model
-        rows: list[tuple[str, Any, Any, Any]] = [
-            (key.name, key.q, key.qd, key.control) for key in model.keyframes.values()
+        rows: list[tuple[str, Any, Any, Any, Any]] = [
+            (key.name, key.q, key.qd, key.control, key.activation) for key in model.keyframes.values()
         ]
         balls = [int(q) for q, _ in model.arrays.links.quaternions]
         scalar = all(tuple(model.q0[q : q + 4]) == IDENTITY for q in balls if q not in self._free_starts())
         if "start" not in model.keyframes and (not scalar or model.qd0.any()):
-            rows.append(("start", model.q0, model.qd0, ()))
-        for name, q, qd, control in rows:
+            rows.append(("start", model.q0, model.qd0, (), ()))
+        for name, q, qd, control, activation in rows:
             node = ET.SubElement(self._section("keyframe"), "key", name=name, qpos=_text(q), qvel=_text(qd))
             if len(control):
                 node.set("ctrl", _text(control, np.zeros(len(self._motors))))
+            if len(activation):
+                node.set("act", _text(activation))
 
     def _free_starts(self) -> set[int]:
         """Return where in q the quaternions of free joints are."""

@@ -333,7 +333,7 @@ _LISTS: dict[str, Reader] = {
         Shape, name=_string, body=_string, kind=_string, size=_sequence(_number), position=_three,
         rotation=_four, friction=_number, restitution=_number, density=_maybe, color=_optional(_four),
         collide=_truth, group=_integer, vertices=_optional(_array("<f8")), faces=_optional(_array("<i4")),
-        hull=_truth, friction_rule=_string,
+        hull=_truth, friction_rule=_string, torsional_friction=_number, rolling_friction=_number, margin=_number,
     ),
     "springs": _record(
         Spring, name=_string, a=_string, b=_string, at_a=_three, at_b=_three, stiffness=_number,
@@ -348,14 +348,16 @@ _LISTS: dict[str, Reader] = {
     ),
     "actuators": _record(
         Actuator, name=_string, transmission=_sequence(_transmission), gain=_number, bias=_three, control_range=_limit,
-        force_range=_limit, joint_force_range=_limit, point=_string, wrench=_sequence(_number, 6),
+        force_range=_limit, joint_force_range=_limit, point=_string, wrench=_sequence(_number, 6), dynamics=_string,
+        time_constant=_number, activation_range=_limit,
     ),
     "sensors": _record(
         Sensor, name=_string, kind=_string, of=_string, on=_string, relative_to=_string, relative_on=_string,
         cutoff=_number, data=_sequence(_number),
     ),
     "keyframes": _record(
-        Keyframe, name=_string, q=_sequence(_number), qd=_sequence(_number), control=_sequence(_number)
+        Keyframe, name=_string, q=_sequence(_number), qd=_sequence(_number), control=_sequence(_number),
+        activation=_sequence(_number),
     ),
 }  # fmt: skip
 _DOCUMENT: dict[str, Reader] = {

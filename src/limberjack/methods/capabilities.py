@@ -24,6 +24,7 @@ FEATURES = {
     "limits": "hard joint limits",
     "gears": "gears and mimic joints",
     "contacts": "shapes that can touch",
+    "rolling": "torsional and rolling friction of contacts",
     "friction": "dry friction in joints",
     "armature": "rotor inertia of joints",
     "springs": "springs between bodies",

@@ -33,7 +33,7 @@ class Full(Method):
 
     name: ClassVar[str] = "full"
     supports: ClassVar[frozenset[str]] = frozenset(
-        {"armature", "springs", "motors", "loops", "limits", "gears", "velocity", "contacts", "friction"}
+        {"armature", "springs", "motors", "loops", "limits", "gears", "velocity", "contacts", "rolling", "friction"}
     )
     verbs: ClassVar[frozenset[str]] = frozenset({"grab", "move", "drive", "attach", "impulse", "tune", "reactions"})
 

@@ -23,6 +23,7 @@ from limberjack.model.spec import Actuator, Joint, Keyframe, Motor, Sensor, Spec
 __all__ = ["SENSORS", "ControlBuilder", "SensorKind", "Split", "motor_of", "motorized", "scalar_dofs", "split"]
 
 _KINDS = ("motor", "position", "velocity", "general")
+_DYNAMICS = ("", "integrator", "filter", "exact_filter")
 Dof = tuple[str, int]
 
 
@@ -96,6 +97,9 @@ class ControlBuilder:
         joint_force_range: tuple[float, float] | None = None,
         point: str = "",
         wrench: ArrayLike = (0.0, 0.0, 0.0, 0.0, 0.0, 0.0),
+        dynamics: str = "",
+        time_constant: float = 0.0,
+        activation_range: tuple[float, float] | None = None,
     ) -> str:
         """Add an actuator, whose control is an entry of `sim.control`, and return its name.
 
@@ -115,6 +119,10 @@ class ControlBuilder:
             joint_force_range: to which the force on a joint is cut.
             point: the name of a point on whose body it acts instead of joints.
             wrench: (6,) torque, then force, per f in the axes of the point.
+            dynamics: of an activation w that acts in place of the control u. "integrator": dw/dt = u. "filter",
+                "exact_filter": dw/dt = (u - w) / time_constant, by steps of Euler's or exactly. "": none.
+            time_constant: of a filter [s].
+            activation_range: to which w is cut.
         """
         what = f'of actuator "{name}"'
         if name in {actuator.name for actuator in self._spec.actuators}:
@@ -128,6 +136,9 @@ class ControlBuilder:
             "velocity": (kd, (0.0, 0.0, -kd)),
             "general": (check.number(gain, f"gain {what}"), check.vector(bias, 3, f"bias {what}")),
         }
+        if dynamics not in _DYNAMICS:
+            raise UnknownName("dynamics", dynamics, f'actuator "{name}"', _DYNAMICS)
+        time_constant = check.number(time_constant, f"time_constant {what}", positive=dynamics.endswith("filter"))
         if point and point not in {known.name for known in self._spec.points}:
             raise UnknownName("point", point, f'actuator "{name}"', [known.name for known in self._spec.points])
         transmission = self._transmission(joint, check.number(gear, f"gear {what}"), what)
@@ -138,7 +149,8 @@ class ControlBuilder:
             bias=laws[kind][1], control_range=check.limit(control_range, f"control_range {what}"),
             force_range=check.limit(force_range, f"force_range {what}"),
             joint_force_range=check.limit(joint_force_range, f"joint_force_range {what}"), point=point,
-            wrench=check.vector(wrench, 6, f"wrench {what}"),
+            wrench=check.vector(wrench, 6, f"wrench {what}"), dynamics=dynamics, time_constant=time_constant,
+            activation_range=check.limit(activation_range, f"activation_range {what}"),
         )  # fmt: skip
         self._spec.actuators.append(actuator)
         return name
@@ -222,13 +234,16 @@ class ControlBuilder:
         self._spec.sensors.append(sensor)
         return name
 
-    def add_keyframe(self, name: str, q: ArrayLike, qd: ArrayLike, control: ArrayLike = ()) -> str:
+    def add_keyframe(
+        self, name: str, q: ArrayLike, qd: ArrayLike, control: ArrayLike = (), activation: ArrayLike = ()
+    ) -> str:
         """Add a named state for `sim.reset` and return its name.
 
         Args:
             name: unique name.
             q, qd: coordinates and velocities; `build` checks how many.
             control: of all actuators; none are zero.
+            activation: of all actuators with dynamics, in their order; none are zero.
         """
         if name in {keyframe.name for keyframe in self._spec.keyframes}:
             raise ModelError(f'keyframe "{name}" exists already')
@@ -236,6 +251,7 @@ class ControlBuilder:
         keyframe = Keyframe(
             name=check.name(name, "a keyframe's name"), q=check.numbers(q, f"q {what}"),
             qd=check.numbers(qd, f"qd {what}"), control=check.numbers(control, f"control {what}"),
+            activation=check.numbers(activation, f"activation {what}"),
         )  # fmt: skip
         self._spec.keyframes.append(keyframe)
         return name

@@ -174,10 +174,11 @@ class Model:
     def _check_control(self) -> None:
         """Refuse keyframes of the wrong length, and actuators and tendons on joints that close loops."""
         for keyframe in self.keyframes.values():
-            wanted = {"q": self.nq, "qd": self.nv, "control": len(self.actuators)}
+            dynamic = sum(bool(actuator.dynamics) for actuator in self.actuators)
+            wanted = {"q": self.nq, "qd": self.nv, "control": len(self.actuators), "activation": dynamic}
             for word, count in wanted.items():
                 given = len(getattr(keyframe, word))
-                if given != count and not (word == "control" and given == 0):
+                if given != count and not (word in ("control", "activation") and given == 0):
                     raise ModelError(f'keyframe "{keyframe.name}": {word} must be {count} numbers, got {given}')
         for thing in (*self.actuators, *self.tendons):
             for joint, _, _ in thing.transmission:
@@ -328,6 +329,9 @@ class Model:
         pair = self._contact_pair()
         if pair:
             out["contacts"] = f'shapes "{pair[0]}" and "{pair[1]}"'
+            rolls = [s.name for s in self.shapes if s.collide and (s.torsional_friction or s.rolling_friction)]
+            if rolls:
+                out["rolling"] = f'shape "{rolls[0]}"'
         if (self.arrays.links.armature > 0).any():
             out["armature"] = f'joint "{self.dof_name(int(np.flatnonzero(self.arrays.links.armature)[0]))}"'
         if self.springs:

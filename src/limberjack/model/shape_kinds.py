@@ -25,6 +25,7 @@ from limberjack.spatial.hulls import convex_hull
 __all__ = ["DENSITY", "ShapeBuilder", "body_from_shapes", "mesh_mass", "shape_mass"]
 
 DENSITY = 1000.0
+_LENGTHS = ("torsional_friction", "rolling_friction", "margin")
 
 
 class ShapeBuilder:
@@ -42,7 +43,8 @@ class ShapeBuilder:
         self, body: str, radius: float, *,
         position: ArrayLike = ORIGIN, rotation: ArrayLike = IDENTITY, friction: float = 0.5, restitution: float = 0.0,
         density: float | None = None, color: ArrayLike | None = None, collide: bool = True, group: int = 0,
-        name: str | None = None, friction_rule: str = "mean",
+        name: str | None = None, friction_rule: str = "mean", torsional_friction: float = 0.0,
+        rolling_friction: float = 0.0, margin: float = 0.0,
     ) -> str:  # fmt: skip
         """Add a sphere and return its name.
 
@@ -58,6 +60,9 @@ class ShapeBuilder:
             group: shapes of one group other than 0 do not collide with each other.
             name: unique name; made from the body and the kind when None.
             friction_rule: "mean": of two shapes the geometric mean counts; "max": the larger, if either says so.
+            torsional_friction, rolling_friction: largest torque about the normal, and across it, per normal force;
+                of two shapes the larger counts [m].
+            margin: two shapes are in contact at a gap of the sum of their margins [m].
         """
         return self._add_shape("sphere", (radius,), locals())
 
@@ -65,7 +70,8 @@ class ShapeBuilder:
         self, body: str, size: ArrayLike, *,
         position: ArrayLike = ORIGIN, rotation: ArrayLike = IDENTITY, friction: float = 0.5, restitution: float = 0.0,
         density: float | None = None, color: ArrayLike | None = None, collide: bool = True, group: int = 0,
-        name: str | None = None, friction_rule: str = "mean",
+        name: str | None = None, friction_rule: str = "mean", torsional_friction: float = 0.0,
+        rolling_friction: float = 0.0, margin: float = 0.0,
     ) -> str:  # fmt: skip
         """Add a box and return its name.
 
@@ -81,6 +87,9 @@ class ShapeBuilder:
             group: shapes of one group other than 0 do not collide with each other.
             name: unique name; made from the body and the kind when None.
             friction_rule: "mean": of two shapes the geometric mean counts; "max": the larger, if either says so.
+            torsional_friction, rolling_friction: largest torque about the normal, and across it, per normal force;
+                of two shapes the larger counts [m].
+            margin: two shapes are in contact at a gap of the sum of their margins [m].
         """
         return self._add_shape("box", check.vector(size, 3, f'size of a box on body "{body}"'), locals())
 
@@ -88,7 +97,8 @@ class ShapeBuilder:
         self, body: str, radius: float, length: float, *,
         position: ArrayLike = ORIGIN, rotation: ArrayLike = IDENTITY, friction: float = 0.5, restitution: float = 0.0,
         density: float | None = None, color: ArrayLike | None = None, collide: bool = True, group: int = 0,
-        name: str | None = None, friction_rule: str = "mean",
+        name: str | None = None, friction_rule: str = "mean", torsional_friction: float = 0.0,
+        rolling_friction: float = 0.0, margin: float = 0.0,
     ) -> str:  # fmt: skip
         """Add a capsule along z and return its name.
 
@@ -105,6 +115,9 @@ class ShapeBuilder:
             group: shapes of one group other than 0 do not collide with each other.
             name: unique name; made from the body and the kind when None.
             friction_rule: "mean": of two shapes the geometric mean counts; "max": the larger, if either says so.
+            torsional_friction, rolling_friction: largest torque about the normal, and across it, per normal force;
+                of two shapes the larger counts [m].
+            margin: two shapes are in contact at a gap of the sum of their margins [m].
         """
         return self._add_shape("capsule", (radius, length), locals())
 
@@ -112,7 +125,8 @@ class ShapeBuilder:
         self, body: str, radius: float, length: float, *,
         position: ArrayLike = ORIGIN, rotation: ArrayLike = IDENTITY, friction: float = 0.5, restitution: float = 0.0,
         density: float | None = None, color: ArrayLike | None = None, collide: bool = True, group: int = 0,
-        name: str | None = None, friction_rule: str = "mean",
+        name: str | None = None, friction_rule: str = "mean", torsional_friction: float = 0.0,
+        rolling_friction: float = 0.0, margin: float = 0.0,
     ) -> str:  # fmt: skip
         """Add a cylinder along z and return its name.
 
@@ -129,6 +143,9 @@ class ShapeBuilder:
             group: shapes of one group other than 0 do not collide with each other.
             name: unique name; made from the body and the kind when None.
             friction_rule: "mean": of two shapes the geometric mean counts; "max": the larger, if either says so.
+            torsional_friction, rolling_friction: largest torque about the normal, and across it, per normal force;
+                of two shapes the larger counts [m].
+            margin: two shapes are in contact at a gap of the sum of their margins [m].
         """
         return self._add_shape("cylinder", (radius, length), locals())
 
@@ -136,7 +153,8 @@ class ShapeBuilder:
         self, body: str = WORLD, *,
         position: ArrayLike = ORIGIN, rotation: ArrayLike = IDENTITY, friction: float = 0.5, restitution: float = 0.0,
         density: float | None = None, color: ArrayLike | None = None, collide: bool = True, group: int = 0,
-        name: str | None = None, friction_rule: str = "mean",
+        name: str | None = None, friction_rule: str = "mean", torsional_friction: float = 0.0,
+        rolling_friction: float = 0.0, margin: float = 0.0,
     ) -> str:  # fmt: skip
         """Add an infinite plane and return its name: z is up, all below is solid.
 
@@ -151,6 +169,9 @@ class ShapeBuilder:
             group: shapes of one group other than 0 do not collide with each other.
             name: unique name; made from the body and the kind when None.
             friction_rule: "mean": of two shapes the geometric mean counts; "max": the larger, if either says so.
+            torsional_friction, rolling_friction: largest torque about the normal, and across it, per normal force;
+                of two shapes the larger counts [m].
+            margin: two shapes are in contact at a gap of the sum of their margins [m].
         """
         return self._add_shape("plane", (), locals())
 
@@ -159,7 +180,8 @@ class ShapeBuilder:
         vertices: ArrayLike | None = None, scale: float = 1.0, position: ArrayLike = ORIGIN,
         rotation: ArrayLike = IDENTITY, friction: float = 0.5, restitution: float = 0.0, density: float | None = None,
         color: ArrayLike | None = None, collide: bool = True, group: int = 0, name: str | None = None,
-        hull: bool = False, friction_rule: str = "mean",
+        hull: bool = False, friction_rule: str = "mean", torsional_friction: float = 0.0, rolling_friction: float = 0.0,
+        margin: float = 0.0,
     ) -> str:  # fmt: skip
         """Add a triangle mesh, closed unless it collides as its hull, and return its name.
 
@@ -178,6 +200,9 @@ class ShapeBuilder:
             group: shapes of one group other than 0 do not collide with each other.
             name: unique name; made from the body and the kind when None.
             friction_rule: "mean": of two shapes the geometric mean counts; "max": the larger, if either says so.
+            torsional_friction, rolling_friction: largest torque about the normal, and across it, per normal force;
+                of two shapes the larger counts [m].
+            margin: two shapes are in contact at a gap of the sum of their margins [m].
             hull: it collides as its convex hull, of at most 128 vertices; such a mesh may be open.
         """
         options = locals()
@@ -223,6 +248,7 @@ class ShapeBuilder:
                 None if density is None else check.number(density, f"density {what}", low=0.0),
                 check.color(given["color"], f"color {what}"), bool(given["collide"]), int(given["group"]), *mesh,
                 friction_rule=given["friction_rule"],
+                **{word: check.number(given[word], f"{word} {what}", low=0.0) for word in _LENGTHS},
             )
         )  # fmt: skip
         self._shapes.add(name)

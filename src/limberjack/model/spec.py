@@ -145,7 +145,8 @@ class Shape:
     """A collision or display shape fixed to a body; `size` by kind (see `Builder.add_shape_*`).
 
     A mesh with `hull` collides as its convex hull. `friction_rule` "mean": of two shapes the geometric mean of the
-    friction counts; "max" of either: the larger.
+    friction counts; "max" of either: the larger. Torsional and rolling friction are lengths: their torque is at most
+    that times the normal force; of two shapes the larger counts. Two shapes are in contact at the sum of their margins.
     """
 
     name: str
@@ -164,6 +165,9 @@ class Shape:
     faces: object = None
     hull: bool = False
     friction_rule: str = "mean"
+    torsional_friction: float = 0.0
+    rolling_friction: float = 0.0
+    margin: float = 0.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -206,6 +210,9 @@ class Actuator:
         joint_force_range: to which the force on a dof of the transmission is cut, None for no cut.
         point: where a wrench acts, "" for none.
         wrench: (6,) torque, then force, per f in the axes of the point.
+        dynamics: of the activation w that acts in place of the control: "" for none, "integrator": dw/dt = u, "filter"
+            or "exact_filter": dw/dt = (u - w) / `time_constant`, by steps of Euler's or exactly.
+        activation_range: to which w is cut.
     """
 
     name: str
@@ -217,6 +224,9 @@ class Actuator:
     joint_force_range: Limit = None
     point: str = ""
     wrench: Vector = (0.0, 0.0, 0.0, 0.0, 0.0, 0.0)
+    dynamics: str = ""
+    time_constant: float = 0.0
+    activation_range: Limit = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -258,12 +268,13 @@ class Sensor:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Keyframe:
-    """A named state: coordinates, velocities and controls."""
+    """A named state: coordinates, velocities, controls, and activations of the actuators that have them."""
 
     name: str
     q: Vector
     qd: Vector
     control: Vector = ()
+    activation: Vector = ()
 
 
 @dataclass(slots=True)

@@ -94,7 +94,7 @@ class ContactArguments(NamedTuple):
     kept: Kept
     contact: ContactSearch
     kept_name: np.ndarray  # (c, 3) of the warm start
-    kept_impulse: np.ndarray  # (c, 4)
+    kept_impulse: np.ndarray  # (c, 7)
     kept_dry: np.ndarray  # (nv,) forces of dry friction, or (0,)
 
 
@@ -256,7 +256,7 @@ def contact_steps(bound, wrenches, stiff, iterations, n, h, time, impact_after, 
         for k in range(before):
             for c in range(3):
                 a.kept_name[k, c] = cache.name[k, c]
-            for c in range(4):
+            for c in range(cache.impulse.shape[1]):
                 a.kept_impulse[k, c] = cache.impulse[k, c]
         _copy(a.contact.state.dry, a.kept_dry)
     taken, status = take_variational_contact_steps(
@@ -270,7 +270,7 @@ def contact_steps(bound, wrenches, stiff, iterations, n, h, time, impact_after, 
         for k in range(before):
             for c in range(3):
                 cache.name[k, c] = a.kept_name[k, c]
-            for c in range(4):
+            for c in range(cache.impulse.shape[1]):
                 cache.impulse[k, c] = a.kept_impulse[k, c]
         _copy(a.kept_dry, a.contact.state.dry)
     elif taken > 0:

@@ -63,7 +63,7 @@ class ContactSet:
         # little room, made larger when it is needed: a step looks at all of it
         self.detector = new_detector(model, None, apart)._replace(contacts=new_contacts(_ROOM))
         self._model, self.filters = model, self.detector.filters
-        self.warm_start = new_warm_start(_ROOM)
+        self.warm_start = new_warm_start(_ROOM, rolling=True)
         dry = model.arrays.friction
         self.friction = np.zeros_like(dry) if "friction" in ignored else dry
         self._room, self.last_step = (256, 4096), 1.0
@@ -152,7 +152,7 @@ class ContactSet:
         if self.detector.contacts.count[1] > len(self.detector.contacts.depth):
             warm_start, count = self.warm_start, int(self.warm_start.count[0])
             self.detector = grown(self.detector)
-            self.warm_start = new_warm_start(len(self.detector.contacts.depth))
+            self.warm_start = new_warm_start(len(self.detector.contacts.depth), rolling=True)
             self.warm_start.count[0] = count
             self.warm_start.name[:count], self.warm_start.impulse[:count] = (
                 warm_start.name[:count],
@@ -168,18 +168,22 @@ class ContactSet:
         """Return the forces (c, 3) of the contacts of the last step on their first bodies [N]."""
         count = int(self.warm_start.count[0])
         normal = self.detector.contacts.normal[:count]
-        return self.warm_start.impulse[:count, :1] * normal + self.warm_start.impulse[:count, 1:]
+        return self.warm_start.impulse[:count, :1] * normal + self.warm_start.impulse[:count, 1:4]
+
+    def torques(self) -> np.ndarray:
+        """Return the torques (c, 3) of torsional and rolling friction in the last step on their first bodies [N m]."""
+        return self.warm_start.impulse[: int(self.warm_start.count[0]), 4:]
 
     def contacts(self) -> list[Contact]:
         """Return the contacts, gaps up to the margin included, at the start of the last step."""
         found, out = self.detector.contacts, []
-        for k, force in enumerate(self.forces()):
+        for k, (force, torque) in enumerate(zip(self.forces(), self.torques(), strict=True)):
             names = self._names[self.warm_start.name[k, 0]], self._names[self.warm_start.name[k, 1]]
             out.append(
                 Contact(
                     (self._owner[names[0]], self._owner[names[1]]), names, found.point[k].copy(),
                     found.normal[k].copy(), float(found.depth[k]), self.last_step * force, force,
-                    int(self.warm_start.name[k, 2]),
+                    int(self.warm_start.name[k, 2]), torque.copy(),
                 )
             )  # fmt: skip
         return out
@@ -189,9 +193,12 @@ class ContactSet:
         count = int(self.warm_start.count[0])
         out = {
             "list_contacts": self.warm_start.name[:count].copy(),
-            "list_impulses": self.warm_start.impulse[:count].copy(),
+            "list_impulses": self.warm_start.impulse[:count, :4].copy(),
         }
-        return out | ({"list_dry_friction": self.state.dry.copy()} if self.state.dry.any() else {})
+        for name, array in (("list_dry_friction", self.state.dry), ("list_torques", self.torques())):
+            if array.any():
+                out[name] = array.copy()
+        return out
 
     def set_state_arrays(self, arrays: dict[str, np.ndarray]) -> None:
         """Set what `state_arrays` returned."""
@@ -201,7 +208,11 @@ class ContactSet:
             self.detector.contacts.count[1] = count
             self.grow()
         self.warm_start.count[0] = count
-        self.warm_start.name[:count], self.warm_start.impulse[:count] = arrays["list_contacts"], arrays["list_impulses"]
+        self.warm_start.name[:count], self.warm_start.impulse[:count, :4] = (
+            arrays["list_contacts"],
+            arrays["list_impulses"],
+        )
+        self.warm_start.impulse[:count, 4:] = arrays.get("list_torques", 0.0)
 
     def stats(self) -> dict[str, Any]:
         """Return contacts, sweeps and the last change of velocity they made, and the deepest overlap."""

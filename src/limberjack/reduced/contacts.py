@@ -3,11 +3,12 @@
     kinematics -> contacts (`collision/`) -> free step, without contacts -> impulses by sweeps -> constrained step
 
 Contacts, dry friction of joints, loops and limits about to be reached are blocks of rows, solved together by projected
-Gauss-Seidel sweeps without a matrix. Each row stores the forward pass y of its paths to the world; with z = sum of
+Gauss-Seidel sweeps and Newton steps. Each row stores the forward pass y of its paths to the world; with z = sum of
 y_j lam_j over all rows, the velocity of row i is the sum over its path of y_i z / D (`responses.py`), so that one
-update costs the length of its path. Normal impulses push, friction stays within its disk (a cone, no pyramid), dry
-friction within its bounds; equality rows are unbounded. Contacts and dry friction then act in the step as forces
-lam / h; loops and limits are solved again in the step (`constrained_step.py`).
+update costs the length of its path. Islands of few rows have the matrix of their responses instead. Normal impulses
+push, friction stays within its disk (a cone, no pyramid), and so do torsional and rolling friction, dry friction within
+its bounds; equality rows are unbounded. Contacts and dry friction then act in the step as forces lam / h; loops and
+limits are solved again in the step (`constrained_step.py`).
 """
 
 from __future__ import annotations
@@ -25,7 +26,6 @@ from limberjack.constraints.table import INEQUALITY
 from limberjack.contact.restitution import separation_velocity
 from limberjack.contact.warm_start import match_contacts, store_matched
 from limberjack.errors import Status
-from limberjack.linear.dense import dot, factor_psd, solve_psd
 from limberjack.model.arrays import DOF, LINK, SPAN, Drives, Links, span_of, whole_span
 from limberjack.model.joints import HINGE, SLIDE
 from limberjack.reduced.aba import articulate
@@ -34,11 +34,13 @@ from limberjack.reduced.kinematics import kinematics
 from limberjack.reduced.rnea import direction
 from limberjack.reduced.rows import ROW, ROW_END, evaluate_rows
 from limberjack.reduced.work import DI, D, R, U, W, Work, new_work
+from limberjack.spatial.lanes import lane, load4, splat, store4
 from limberjack.spatial.quaternions import quaternion_from_matrix
 from limberjack.spatial.vectors import cross
 
 __all__ = [
     "BOUND",
+    "CONVERGED",
     "CONTACT",
     "ContactState",
     "DRY_FRICTION",
@@ -47,7 +49,9 @@ __all__ = [
     "INEQUALITY_ROW",
     "PUSH_OUT_LEAST",
     "PathRows",
+    "ROLLING",
     "TARGET",
+    "TORSION",
     "collect_blocks",
     "eliminate_along_path",
     "fall_of",
@@ -61,22 +65,31 @@ __all__ = [
     "set_poses",
     "take_contact_steps",
     "wakes",
+    "write_torque",
 ]
 
-# Kinds of blocks: three rows of a contact, one equality, one inequality, dry friction of one dof.
-CONTACT, EQUALITY_ROW, INEQUALITY_ROW, DRY_FRICTION = range(4)
+# Kinds of blocks: three rows of a contact, one equality, one inequality, dry friction of one dof, and three rows of the
+# torsional and rolling friction of the contact in the block before.
+CONTACT, EQUALITY_ROW, INEQUALITY_ROW, DRY_FRICTION, ROLLING = range(5)
 # Most sweeps; they end when no velocity changes by more than this [m/s].
-_MOST_SWEEPS, _CONVERGED, _STALLED = 100, 1e-9, 2e-7
+_MOST_SWEEPS, CONVERGED, _STALLED = 100, 1e-9, 2e-7
+# Contacts that share what they exert in more than one way may go on trading impulses: from so many sweeps on this
+# change is larger by a factor each, up to these, with equality rows the second.
+_PATIENCE, _SLACKER, _LARGEST, _LARGEST_EQUALITY = 8, 1.5, 1e-5, 1e-7
 # If velocities still change by more than this [m/s] after all sweeps, the target velocities of the contacts cannot be
 # reached by any motion, and impulses grow from sweep to sweep. Targets of zero are always feasible.
 _DIVERGED = 0.5
 # Equality rows are solved exactly in the step: contact impulses found with open equalities are too large and would add
 # energy.
 _MOST_SWEEPS_EQUALITY = 1000
-# Where sweeps do not converge at once, rows that are neither open nor at a bound are solved together (a subspace step):
+# Where sweeps do not converge at once, rows that are neither open nor at a bound are solved together (a Newton step):
 # after so many sweeps at first, and at the most so many rows and dofs of an island. Redundant rows share what they
-# exert by this part of their diagonals.
-_FIRST_STEP, _MOST_ROWS, _MOST_DOFS, _SHARED = 2, 96, 192, 1e-7
+# exert by this part of their diagonals. Islands of at most so many rows have the matrix of their responses from the
+# first sweep on: it costs as much as one or two sweeps over paths.
+_FIRST_STEP, _MOST_ROWS, _MOST_DOFS, _SHARED, _FEW_ROWS = 1, 192, 192, 1e-7, 96
+# What changes may grow for a while as contacts open and close, by this factor at most; after a step that is taken back,
+# so many sweeps come first.
+_ACCEPTED, _AFTER_FAILURE = 20.0, 3
 # A direction is locked by joints where what is left of y, of size 1 before two paths cancel, is rounding; its square.
 _ROUNDING = 1e-20
 # Contacts whose response along the normal is below this times that along the tangents separate more slowly: a wedge of
@@ -92,28 +105,31 @@ _NEAR = 0.05
 _RESTITUTION_STEPS = 2.0
 # Columns of `coefficients`: 1 / K of the normal or only row, K between it and the tangents (2), inverse of K of the
 # tangents (3), free velocities (3), target velocity, friction coefficient or largest impulse, 1 / the largest K of the
-# tangents.
-_INVERSE, _CROSS, _ACROSS, FREE_VELOCITY, TARGET, BOUND, _SCALE, _COEFFICIENTS = 0, 1, 3, 6, 9, 10, 11, 12
+# tangents; of rolling friction the row along the normal is bounded by another coefficient.
+_INVERSE, _CROSS, _ACROSS, FREE_VELOCITY, TARGET, BOUND, _SCALE, TORSION, _COEFFICIENTS = 0, 1, 3, 6, 9, 10, 11, 12, 13
 
 
-class Subspace(NamedTuple):
-    """Scratch of a subspace step of r rows on the d dofs of an island."""
+class Responses(NamedTuple):
+    """Responses of the r rows of an island on d dofs to each other, and scratch of a Newton step.
 
-    index: np.ndarray  # (r, 2) block and row in it
-    rows: np.ndarray  # (r, d) y / sqrt(D)
-    matrix: np.ndarray  # (r, r)
-    order: np.ndarray  # (r,)
-    diagonal: np.ndarray  # (r,)
-    error: np.ndarray  # (r,)
+    Rows are worked on four numbers at a time; what stands beyond their ends means nothing.
+    """
+
+    count: np.ndarray  # (1,) rows
+    velocity: np.ndarray  # (1, r + 4) of each row
+    matrix: np.ndarray  # (r, r + 4)
+    rows: np.ndarray  # (r, d + 4) y / sqrt(D), zero beyond
+    free: np.ndarray  # (r, 2) rows that are solved for: their block, and which of its rows
+    factor: np.ndarray  # (r, r + 4)
     step: np.ndarray  # (r,)
 
 
-def new_subspace(nv: int) -> Subspace:
-    """Return room for the rows of a subspace step."""
-    r = _MOST_ROWS
-    return Subspace(
-        np.zeros((r, 2), np.int64), np.zeros((r, min(nv, _MOST_DOFS))), np.zeros((r, r)), np.zeros(r, np.int64),
-        *(np.zeros(r) for _ in range(3)),
+def new_responses(nv: int, most: int) -> Responses:
+    """Return room for the responses of at most so many rows."""
+    r = min(_MOST_ROWS, most)
+    return Responses(
+        np.zeros(1, np.int64), np.zeros((1, r + 4)), np.zeros((r, r + 4)), np.zeros((r, min(nv, _MOST_DOFS) + 4)),
+        np.zeros((r, 2), np.int64), np.zeros((r, r + 4)), np.zeros(r),
     )  # fmt: skip
 
 
@@ -132,10 +148,12 @@ class PathRows(NamedTuple):
     coefficients: np.ndarray  # (m, _COEFFICIENTS)
     axes: np.ndarray  # (m, 9) normal and tangents of contacts
     lam: np.ndarray  # (m, 3)
-    kept: np.ndarray  # (m, 3) lam before a subspace step
+    kept: np.ndarray  # (m, 3) lam before a Newton step
+    sliding: np.ndarray  # (m,) 1 for contacts that a Newton step lets slide
+    row: np.ndarray  # (m,) first row of each block in `responses`, -1 where velocities are sums over paths
     order: np.ndarray  # (m,) blocks by islands: of trees that contacts or rows tie together
     tree: np.ndarray  # (m,) a tree of each block
-    subspace: Subspace
+    responses: Responses
     report: np.ndarray  # (4,) blocks, sweeps, last change of velocity, nonzeros needed
 
 
@@ -145,7 +163,8 @@ def new_path_rows(links: int, nv: int, blocks: int, nonzeros: int) -> PathRows:
         np.zeros(links, np.int64), np.zeros((3, nv)), np.zeros(nv), np.zeros(nv), np.zeros(blocks + 1, np.int64),
         np.zeros(nonzeros, np.int64), np.zeros((nonzeros, 3)), np.zeros(blocks, np.int64), np.zeros(blocks, np.int64),
         np.zeros((blocks, _COEFFICIENTS)), np.zeros((blocks, 9)), np.zeros((blocks, 3)), np.zeros((blocks, 3)),
-        np.zeros(blocks, np.int64), np.zeros(blocks, np.int64), new_subspace(nv), np.zeros(4),
+        np.zeros(blocks, np.uint8), np.full(blocks, -1, np.int64), np.zeros(blocks, np.int64),
+        np.zeros(blocks, np.int64), new_responses(nv, 3 * blocks), np.zeros(4),
     )  # fmt: skip
 
 
@@ -290,60 +309,86 @@ def _invert_diagonal(k, width, packed):
 
 
 @inner
-def _apply_impulse(k, d0, d1, d2, packed):
-    """Add the impulses d of block k to z."""
-    for t in range(packed.start[k], packed.start[k + 1]):
-        v = packed.column[t]
-        packed.z[v] += packed.inverse[v] * (packed.y[t, 0] * d0 + packed.y[t, 1] * d1 + packed.y[t, 2] * d2)
+def _wide(kind):
+    """Return whether a block has three rows."""
+    return kind == CONTACT or kind == ROLLING
 
 
 @inner
-def _update_contact(k, packed):
-    """One projected Gauss-Seidel update of contact k; return the change of velocity."""
-    f, lam, y, z = packed.coefficients, packed.lam, packed.y, packed.z
+def _apply_impulse(k, d0, d1, d2, packed):
+    """Add the impulses d of block k to z, or to the velocities of its island."""
+    r = packed.row[k]
+    if r < 0:
+        for t in range(packed.start[k], packed.start[k + 1]):
+            v = packed.column[t]
+            packed.z[v] += packed.inverse[v] * (packed.y[t, 0] * d0 + packed.y[t, 1] * d1 + packed.y[t, 2] * d2)
+        return
+    u, a, s0, s1, s2 = packed.responses.velocity, packed.responses.matrix, splat(d0), splat(d1), splat(d2)
+    if _wide(packed.kind[k]):
+        for j in range(0, packed.responses.count[0], 4):
+            x = load4(u, 0, j) + s0 * load4(a, r, j) + s1 * load4(a, r + 1, j)
+            store4(u, 0, j, x + s2 * load4(a, r + 2, j))
+    else:
+        for j in range(0, packed.responses.count[0], 4):
+            store4(u, 0, j, load4(u, 0, j) + s0 * load4(a, r, j))
+
+
+@inner
+def _velocity(k, packed):
+    """Return the velocities of the rows of block k."""
+    r = packed.row[k]
+    if r >= 0:
+        u = packed.responses.velocity
+        return u[0, r], u[0, r + 1], u[0, r + 2]
+    f, y, z = packed.coefficients, packed.y, packed.z
     u0, u1, u2 = f[k, FREE_VELOCITY], f[k, FREE_VELOCITY + 1], f[k, FREE_VELOCITY + 2]
     for t in range(packed.start[k], packed.start[k + 1]):
         s = z[packed.column[t]]
         u0, u1, u2 = u0 + y[t, 0] * s, u1 + y[t, 1] * s, u2 + y[t, 2] * s
-    push = max(0.0, lam[k, 0] - (u0 - f[k, TARGET]) * f[k, _INVERSE])
-    d0 = push - lam[k, 0]
-    u1, u2 = u1 + f[k, _CROSS] * d0, u2 + f[k, _CROSS + 1] * d0
-    x = lam[k, 1] - (f[k, _ACROSS] * u1 + f[k, _ACROSS + 2] * u2)
-    w = lam[k, 2] - (f[k, _ACROSS + 2] * u1 + f[k, _ACROSS + 1] * u2)
-    most, size = f[k, BOUND] * push, math.sqrt(x * x + w * w)
-    if size > most:
-        # it slides: friction opposes the slip, for which both tangents need one step length
-        x, w = lam[k, 1] - f[k, _SCALE] * u1, lam[k, 2] - f[k, _SCALE] * u2
-        size = math.sqrt(x * x + w * w)
-        s = most / size if size > most else 1.0
-        x, w = s * x, s * w
-    d1, d2 = x - lam[k, 1], w - lam[k, 2]
-    lam[k, 0], lam[k, 1], lam[k, 2] = push, x, w
-    if d0 != 0.0 or d1 != 0.0 or d2 != 0.0:
-        _apply_impulse(k, d0, d1, d2, packed)
-    inverse = f[k, _INVERSE]
-    return (abs(d0) + abs(d1) + abs(d2)) / inverse if inverse > 0.0 else 0.0
+    return u0, u1, u2
 
 
 @inner
-def _update_row(k, packed):
-    """One projected Gauss-Seidel update of the single row of block k; return the change of velocity."""
-    f, kind = packed.coefficients, packed.kind[k]
+def _bounds(k, packed):
+    """Return the largest impulses of block k: of its first row, where it has two signs, and across it."""
+    kind, f = packed.kind[k], packed.coefficients
+    if kind == DRY_FRICTION:
+        return f[k, BOUND], 0.0
+    if kind == ROLLING:
+        push = packed.lam[k - 1, 0]
+        return f[k, TORSION] * push, f[k, BOUND] * push
+    return np.inf, f[k, BOUND] * packed.lam[k, 0]
+
+
+@inner
+def _update(k, packed):
+    """One projected Gauss-Seidel update of block k; return the change of velocity."""
+    f, lam, kind = packed.coefficients, packed.lam, packed.kind[k]
     if kind == DRY_FRICTION and f[k, BOUND] == 0.0:
         return 0.0
-    u = f[k, FREE_VELOCITY]
-    for t in range(packed.start[k], packed.start[k + 1]):
-        u += packed.y[t, 0] * packed.z[packed.column[t]]
-    new = packed.lam[k, 0] - (u - f[k, TARGET]) * f[k, _INVERSE]
-    if kind == INEQUALITY_ROW:
-        new = max(0.0, new)
-    elif kind == DRY_FRICTION:
-        new = min(max(new, -f[k, BOUND]), f[k, BOUND])
-    d = new - packed.lam[k, 0]
-    packed.lam[k, 0] = new
-    if d != 0.0:
-        _apply_impulse(k, d, 0.0, 0.0, packed)
-    return abs(d) / f[k, _INVERSE] if f[k, _INVERSE] > 0.0 else 0.0
+    u0, u1, u2 = _velocity(k, packed)
+    inverse, most = f[k, _INVERSE], _bounds(k, packed)[0]
+    new = lam[k, 0] - (u0 - f[k, TARGET]) * inverse
+    low = 0.0 if kind == CONTACT or kind == INEQUALITY_ROW else -most
+    new = min(max(new, low), most)
+    d0, d1, d2 = new - lam[k, 0], 0.0, 0.0
+    lam[k, 0] = new
+    if _wide(kind):
+        u1, u2 = u1 + f[k, _CROSS] * d0, u2 + f[k, _CROSS + 1] * d0
+        x = lam[k, 1] - (f[k, _ACROSS] * u1 + f[k, _ACROSS + 2] * u2)
+        w = lam[k, 2] - (f[k, _ACROSS + 2] * u1 + f[k, _ACROSS + 1] * u2)
+        most, size = _bounds(k, packed)[1], math.sqrt(x * x + w * w)
+        if size > most:
+            # it slides: friction opposes the slip, for which both tangents need one step length
+            x, w = lam[k, 1] - f[k, _SCALE] * u1, lam[k, 2] - f[k, _SCALE] * u2
+            size = math.sqrt(x * x + w * w)
+            s = most / size if size > most else 1.0
+            x, w = s * x, s * w
+        d1, d2 = x - lam[k, 1], w - lam[k, 2]
+        lam[k, 1], lam[k, 2] = x, w
+    if d0 != 0.0 or d1 != 0.0 or d2 != 0.0:
+        _apply_impulse(k, d0, d1, d2, packed)
+    return (abs(d0) + abs(d1) + abs(d2)) / inverse if inverse > 0.0 else 0.0
 
 
 @inner
@@ -351,142 +396,270 @@ def _sweep(first, last, packed):
     """Update the blocks of an island once; return the largest change of velocity."""
     change = 0.0
     for i in range(first, last):
-        k = packed.order[i]
-        change = max(change, _update_contact(k, packed) if packed.kind[k] == CONTACT else _update_row(k, packed))
+        change = max(change, _update(packed.order[i], packed))
     return change
 
 
-@inner
-def _free_rows(k, packed):
-    """Return how many rows of block k are neither open nor at a bound: the impulse that closes them is unknown."""
-    kind, f = packed.kind[k], packed.coefficients
-    if f[k, _INVERSE] == 0.0:
-        return 0
-    lam = packed.lam[k, 0]
-    if kind == EQUALITY_ROW:
-        return 1
-    if kind == DRY_FRICTION:
-        return 1 if abs(lam) < f[k, BOUND] else 0
-    if lam <= 0.0:
-        return 0
-    if kind == CONTACT:
-        x, y, most = packed.lam[k, 1], packed.lam[k, 2], f[k, BOUND] * lam
-        sticks = f[k, _ACROSS] > 0.0 and f[k, _ACROSS + 1] > 0.0 and x * x + y * y < (1.0 - 1e-9) * most * most
-        return 3 if sticks else 1
-    return 1
+@outlined
+def _find_responses(first, last, most, packed):
+    """Fill the responses of the rows of an island to each other, and their velocities; return whether there is room.
 
-
-@inner
-def _collect_free_rows(first, last, packed):
-    """Fill the rows of a subspace step, and by how much their velocities miss their targets.
-
-    Returns:
-        how many, 0 where there is no room for them or for their dofs, and the number of dofs.
+    `most`: rows.
     """
-    s, f = packed.subspace, packed.coefficients
-    low, high = len(packed.z), 0
+    s, order = packed.responses, packed.order
+    low, high, n = len(packed.z), 0, 0
     for i in range(first, last):
-        k = packed.order[i]
+        k = order[i]
+        n += 3 if _wide(packed.kind[k]) else 1
         for t in range(packed.start[k], packed.start[k + 1]):
             low, high = min(low, packed.column[t]), max(high, packed.column[t] + 1)
-    width = high - low
-    if width > s.rows.shape[1]:
-        return 0, 0
-    n = 0
+    width = max(high - low, 0)
+    if n > min(most, len(s.step)) or width > s.rows.shape[1] - 4:
+        return False
+    s.count[0], n = n, 0
     for i in range(first, last):
-        k = packed.order[i]
-        more = _free_rows(k, packed)
-        if n + more > len(s.error):
-            return 0, 0
+        k = order[i]
+        more = 3 if _wide(packed.kind[k]) else 1
+        u = _velocity(k, packed)
+        s.velocity[0, n] = u[0]
+        if more == 3:
+            s.velocity[0, n + 1], s.velocity[0, n + 2] = u[1], u[2]
         for r in range(more):
-            s.index[n, 0], s.index[n, 1] = k, r
-            for v in range(width):
-                s.rows[n, v] = 0.0
-            u = f[k, FREE_VELOCITY + r] - (f[k, TARGET] if r == 0 else 0.0)
-            for t in range(packed.start[k], packed.start[k + 1]):
-                v = packed.column[t]
-                u += packed.y[t, r] * packed.z[v]
-                s.rows[n, v - low] = packed.y[t, r] * math.sqrt(packed.inverse[v])
-            s.error[n] = -u
-            n += 1
-    return n, width
+            for v in range(0, width, 4):
+                store4(s.rows, n + r, v, splat(0.0))
+        for t in range(packed.start[k], packed.start[k + 1]):
+            v = packed.column[t]
+            root = math.sqrt(packed.inverse[v])
+            for r in range(more):
+                s.rows[n + r, v - low] = packed.y[t, r] * root
+        packed.row[k] = n
+        n += more
+    for i in range(n):
+        for j in range(i + 1):
+            part = splat(0.0)
+            for v in range(0, width, 4):
+                part = part + load4(s.rows, i, v) * load4(s.rows, j, v)
+            s.matrix[i, j] = (lane(part, 0) + lane(part, 1)) + (lane(part, 2) + lane(part, 3))
+            s.matrix[j, i] = s.matrix[i, j]
+    return True
+
+
+@inner
+def _forget_responses(first, last, packed):
+    """Take the velocities of an island as sums over paths again."""
+    for i in range(first, last):
+        packed.row[packed.order[i]] = -1
 
 
 @inner
 def _apply_all(first, last, packed):
-    """Find z of the impulses of the blocks of an island."""
+    """Find what the impulses of the blocks of an island have changed: z, or its velocities."""
     for i in range(first, last):
         k = packed.order[i]
+        r = packed.row[k]
+        if r >= 0:
+            for c in range(3 if _wide(packed.kind[k]) else 1):
+                packed.responses.velocity[0, r + c] = packed.coefficients[k, FREE_VELOCITY + c]
         for t in range(packed.start[k], packed.start[k + 1]):
             packed.z[packed.column[t]] = 0.0
     for i in range(first, last):
         k = packed.order[i]
-        _apply_impulse(k, packed.lam[k, 0], packed.lam[k, 1], packed.lam[k, 2], packed)
+        if packed.lam[k, 0] != 0.0 or packed.lam[k, 1] != 0.0 or packed.lam[k, 2] != 0.0:
+            _apply_impulse(k, packed.lam[k, 0], packed.lam[k, 1], packed.lam[k, 2], packed)
+
+
+@inner
+def _slip(k, packed):
+    """Return friction of block k less a step length times its slip, and how large it may be: beyond, it slides."""
+    f, u = packed.coefficients, _velocity(k, packed)
+    x, y = packed.lam[k, 1] - f[k, _SCALE] * u[1], packed.lam[k, 2] - f[k, _SCALE] * u[2]
+    return x, y, _bounds(k, packed)[1]
+
+
+@inner
+def _list_free_rows(first, last, packed):
+    """List the rows of an island that a Newton step solves for; return how many, and whether contacts slide."""
+    s, f, n, slides = packed.responses, packed.coefficients, 0, False
+    for i in range(first, last):
+        k = packed.order[i]
+        kind, lam = packed.kind[k], packed.lam[k, 0]
+        packed.sliding[k] = 0
+        if f[k, _INVERSE] == 0.0:
+            continue
+        free = lam > 0.0 if kind == CONTACT or kind == INEQUALITY_ROW else abs(lam) < _bounds(k, packed)[0]
+        if free:
+            s.free[n, 0], s.free[n, 1] = k, 0
+            n += 1
+        if _wide(kind) and f[k, _ACROSS] > 0.0 and f[k, _ACROSS + 1] > 0.0:
+            x, y, most = _slip(k, packed)
+            sticks = x * x + y * y < most * most
+            if most > 0.0 and (sticks or (kind == CONTACT and free)):
+                packed.sliding[k] = 0 if sticks else 1
+                slides = slides or not sticks
+                for c in range(1, 3):
+                    s.free[n, 0], s.free[n, 1] = k, c
+                    n += 1
+    return n, slides
+
+
+@inner
+def _fill_sliding(i, n, packed):
+    """Fill row i of a Newton step, of friction of a contact that slides: f = mu p / |p|, p = f - s u, linearized.
+
+    f is the friction per normal impulse times that, u the slip, s a step length.
+    """
+    s = packed.responses
+    k, c = s.free[i, 0], s.free[i, 1]
+    x, y, most = _slip(k, packed)
+    size = math.sqrt(x * x + y * y)
+    x, y = x / size, y / size
+    own = x if c == 1 else y
+    part = most / size
+    ex, ey = part * ((1.0 if c == 1 else 0.0) - own * x), part * ((1.0 if c == 2 else 0.0) - own * y)
+    step, r = packed.coefficients[k, _SCALE], packed.row[k]
+    for j in range(n):
+        b, d = s.free[j, 0], s.free[j, 1]
+        o = packed.row[b] + d
+        s.factor[i, j] = step * (ex * s.matrix[r + 1, o] + ey * s.matrix[r + 2, o])
+        if b == k:
+            if d == 0:
+                s.factor[i, j] -= packed.coefficients[k, BOUND] * own
+            else:
+                s.factor[i, j] += (1.0 if d == c else 0.0) - (ex if d == 1 else ey)
+    # the slip across is that of others, too, where contacts are redundant
+    s.factor[i, i] += _SHARED
+    s.step[i] = most * own - packed.lam[k, c]
+
+
+@inner
+def _subtract_rows(i, first, end, t, s, k, a):
+    """Subtract t a[k, j] + s a[k + 1, j] from a[i, j] for first <= j < end, and up to three more."""
+    t4, s4 = splat(t), splat(s)
+    for j in range(first, end, 4):
+        store4(a, i, j, load4(a, i, j) - t4 * load4(a, k, j) - s4 * load4(a, k + 1, j))
+
+
+@inner
+def _eliminate_all(n, symmetric, a, x):
+    """Replace x by the solution of a y = x, a overwritten; return whether all pivots were positive.
+
+    Two pivots at a time. Of a symmetric matrix the lower half is read; what is above its diagonal becomes D L^T.
+    """
+    for k in range(0, n, 2):
+        if not a[k, k] > 0.0:
+            return False
+        p = 1.0 / a[k, k]
+        if k + 1 == n:
+            break
+        if symmetric:
+            a[k, k + 1] = a[k + 1, k]
+        t = a[k + 1, k] * p
+        _subtract_rows(k + 1, k + 1, k + 2 if symmetric else n, t, 0.0, k, a)
+        x[k + 1] -= t * x[k]
+        if not a[k + 1, k + 1] > 0.0:
+            return False
+        q = 1.0 / a[k + 1, k + 1]
+        for i in range(k + 2, n):
+            if symmetric:
+                a[k, i] = a[i, k]
+            t = a[i, k] * p
+            a[i, k + 1] -= t * a[k, k + 1]
+            if symmetric:
+                a[k + 1, i] = a[i, k + 1]
+            s = a[i, k + 1] * q
+            x[i] -= t * x[k] + s * x[k + 1]
+            _subtract_rows(i, k + 2, i + 1 if symmetric else n, t, s, k, a)
+    for k in range(n - 1, -1, -1):
+        part = x[k]
+        for j in range(k + 1, n):
+            part -= a[k, j] * x[j]
+        x[k] = part / a[k, k]
+    return True
 
 
 @outlined
-def _subspace_step(first, last, packed):
-    """Solve the free rows of an island together, all others as they are; return whether there were any.
+def _newton_step(first, last, packed):
+    """Solve the rows of an island that are neither open nor at a bound together; return whether there were any.
 
-    Impulses beyond their bounds are cut. Friction of contacts that slide stays as it is.
+    Contacts that slide have friction of the size and direction that their normal impulse and their slip ask for
+    (Alart and Curnier's generalized Newton method); all other rows stay as they are. Impulses beyond their bounds are
+    cut.
     """
-    s, lam, f = packed.subspace, packed.lam, packed.coefficients
-    n, width = _collect_free_rows(first, last, packed)
+    s, lam, f = packed.responses, packed.lam, packed.coefficients
+    n, slides = _list_free_rows(first, last, packed)
     if n == 0:
         return False
     for i in range(n):
-        for j in range(i + 1):
-            s.matrix[i, j] = dot(width, i, s.rows, s.rows[j])
-        s.matrix[i, i] *= 1.0 + _SHARED
-    rank = factor_psd(n, 1e-12, s.matrix, s.order, s.diagonal)
-    solve_psd(n, rank, s.matrix, s.order, s.error, s.step)
+        k, c = s.free[i, 0], s.free[i, 1]
+        if c > 0 and packed.sliding[k] != 0:
+            _fill_sliding(i, n, packed)
+            continue
+        r = packed.row[k] + c
+        for j in range(n if slides else i + 1):
+            s.factor[i, j] = s.matrix[r, packed.row[s.free[j, 0]] + s.free[j, 1]]
+        s.factor[i, i] *= 1.0 + _SHARED
+        s.step[i] = (f[k, TARGET] if c == 0 else 0.0) - s.velocity[0, r]
+    if not _eliminate_all(n, not slides, s.factor, s.step):
+        return False
     for i in range(first, last):
         k = packed.order[i]
         for c in range(3):
             packed.kept[k, c] = lam[k, c]
     for i in range(n):
-        lam[s.index[i, 0], s.index[i, 1]] += s.step[i]
+        lam[s.free[i, 0], s.free[i, 1]] += s.step[i]
     for i in range(first, last):
         k = packed.order[i]
         kind = packed.kind[k]
         if kind == CONTACT or kind == INEQUALITY_ROW:
             lam[k, 0] = max(0.0, lam[k, 0])
-        if kind == DRY_FRICTION:
-            lam[k, 0] = min(max(lam[k, 0], -f[k, BOUND]), f[k, BOUND])
-        if kind == CONTACT:
-            most, size = f[k, BOUND] * lam[k, 0], math.sqrt(lam[k, 1] * lam[k, 1] + lam[k, 2] * lam[k, 2])
-            if size > most:
-                lam[k, 1], lam[k, 2] = lam[k, 1] * most / size, lam[k, 2] * most / size
+        most, across = _bounds(k, packed)
+        lam[k, 0] = min(max(lam[k, 0], -most), most)
+        if _wide(kind):
+            size = math.sqrt(lam[k, 1] * lam[k, 1] + lam[k, 2] * lam[k, 2])
+            if size > across:
+                lam[k, 1], lam[k, 2] = lam[k, 1] * across / size, lam[k, 2] * across / size
     _apply_all(first, last, packed)
     return True
 
 
 @outlined
-def _sweeps(first, last, most, packed):
-    """Update the blocks of an island until they converge, or `most` times; return the last change of velocity.
+def _sweeps(first, last, most, enough, packed):
+    """Update the blocks of an island until they change by no more than `enough`, or `most` times; return that.
 
-    Between sweeps are subspace steps; one after which more changes than before is taken back. Where small changes no
+    Between sweeps are Newton steps; one after which far more changes than before is taken back. Where small changes no
     longer become smaller by these, rows that depend on each other contradict each other by as much.
     """
     change, wait, due, done = 0.0, _FIRST_STEP, _FIRST_STEP, 0
+    largest = _LARGEST_EQUALITY if most > _MOST_SWEEPS else _LARGEST
+    known = _find_responses(first, last, _FEW_ROWS, packed)
+    if not known:
+        due += 1
     for sweep in range(most):
         change, done = _sweep(first, last, packed), sweep + 1
-        if change < _CONVERGED:
+        if sweep >= _PATIENCE:
+            enough = max(enough, min(_SLACKER * enough, largest))
+        if change < enough:
             break
         if done == due:
             before = change
-            if _subspace_step(first, last, packed):
+            known = known or _find_responses(first, last, _MOST_ROWS, packed)
+            if known and _newton_step(first, last, packed):
                 change = _sweep(first, last, packed)
-                if not change < before:
+                if not change < enough:
+                    change = _sweep(first, last, packed)
+                if not change < _ACCEPTED * before:
                     for i in range(first, last):
                         k = packed.order[i]
                         for c in range(3):
                             packed.lam[k, c] = packed.kept[k, c]
                     _apply_all(first, last, packed)
-                    change, wait = before, 3 * wait
+                    change, wait = before, _AFTER_FAILURE
+                else:
+                    wait = _FIRST_STEP if change < 0.5 * before else wait + 1
             due = done + wait
-            if change < _CONVERGED or (change < _STALLED and change > 0.5 * before):
+            if change < enough or (change < _STALLED and change > 0.5 * before):
                 break
+    _forget_responses(first, last, packed)
     packed.report[1], packed.report[2] = max(packed.report[1], done), max(packed.report[2], change)
     return change
 
@@ -507,7 +680,7 @@ def _find_islands(count, contacts, constraint, state):
     for k in range(count):
         if p.kind[k] == DRY_FRICTION:
             p.tree[k] = state.tree_of_dof[p.source[k]]
-        elif p.kind[k] == CONTACT:
+        elif _wide(p.kind[k]):
             a, b = contacts.link_a[p.source[k]], contacts.link_b[p.source[k]]
             p.tree[k] = state.tree[a]
             if b >= 0:
@@ -531,8 +704,11 @@ def _find_islands(count, contacts, constraint, state):
 
 
 @outlined
-def projected_gauss_seidel(count, packed):
-    """Solve for the impulses of all blocks, island by island, warm started from `lam`."""
+def projected_gauss_seidel(count, enough, packed):
+    """Solve for the impulses of all blocks, island by island, warm started from `lam`.
+
+    Velocities change by no more than `enough` at the end, unless that takes too many sweeps [m/s].
+    """
     packed.report[1] = packed.report[2] = 0.0
     first = 0
     while first < count:
@@ -541,19 +717,19 @@ def projected_gauss_seidel(count, packed):
             k = packed.order[last]
             if packed.kind[k] == EQUALITY_ROW:
                 most = _MOST_SWEEPS_EQUALITY
-            contact = packed.kind[k] == CONTACT
-            _invert_diagonal(k, 3 if contact else 1, packed)
-            if contact or packed.kind[k] == DRY_FRICTION:
+            wide = _wide(packed.kind[k])
+            _invert_diagonal(k, 3 if wide else 1, packed)
+            if wide or packed.kind[k] == DRY_FRICTION:
                 _apply_impulse(k, packed.lam[k, 0], packed.lam[k, 1], packed.lam[k, 2], packed)
             last += 1
-        if _sweeps(first, last, most, packed) > _DIVERGED:
+        if _sweeps(first, last, most, enough, packed) > _DIVERGED:
             for i in range(first, last):
                 k = packed.order[i]
                 packed.lam[k, 0] = packed.lam[k, 1] = packed.lam[k, 2] = 0.0
                 packed.coefficients[k, TARGET] = min(packed.coefficients[k, TARGET], 0.0)
             _apply_all(first, last, packed)
             packed.report[2] = 0.0
-            _sweeps(first, last, most, packed)
+            _sweeps(first, last, most, enough, packed)
         first = last
 
 
@@ -668,10 +844,40 @@ def _add_contact(links, k, c, h, push, contacts, found, work, state):
     p.lam[k, 0] = h * found[c, 0]
     p.lam[k, 1] = h * (found[c, 1] * ux + found[c, 2] * uy + found[c, 3] * uz)
     p.lam[k, 2] = h * (found[c, 1] * vx + found[c, 2] * vy + found[c, 3] * vz)
+    return _pack_paths(links, a, b, k, p)
+
+
+@inner
+def _pack_paths(links, a, b, k, p):
+    """Pack block k, on links a and b; return the index after its last nonzero."""
     at = pack_path(links, a, k + 1, p.start[k], p)
     if b >= 0:
         at = pack_path(links, b, k + 1, at, p)
     return at
+
+
+@outlined
+def _add_rolling(links, k, c, h, contacts, found, work, state):
+    """Fill block k with torsional and rolling friction of contact c, the block before; return the index after it."""
+    p = state.packed
+    a, b = contacts.link_a[c], contacts.link_b[c]
+    for r in range(3):
+        x, y, z = p.axes[k - 1, 3 * r], p.axes[k - 1, 3 * r + 1], p.axes[k - 1, 3 * r + 2]
+        p.axes[k, 3 * r], p.axes[k, 3 * r + 1], p.axes[k, 3 * r + 2] = x, y, z
+        rate = 0.0
+        for end in range(2):
+            i, sign = (a, 1.0) if end == 0 else (b, -1.0)
+            if i >= 0:
+                rate += eliminate_along_path(
+                    links, i, r, sign * x, sign * y, sign * z, 0.0, 0.0, 0.0, np.int64(-1), 0.0, work,
+                    state.free_velocity, p.dense,
+                )  # fmt: skip
+        p.coefficients[k, FREE_VELOCITY + r] = rate
+        p.lam[k, r] = h * (found[c, 4] * x + found[c, 5] * y + found[c, 6] * z)
+    p.coefficients[k, TARGET] = 0.0
+    p.coefficients[k, TORSION], p.coefficients[k, BOUND] = contacts.rolling[c, 0], contacts.rolling[c, 1]
+    p.kind[k], p.source[k] = ROLLING, c
+    return _pack_paths(links, a, b, k, p)
 
 
 @inner
@@ -734,7 +940,7 @@ def _add_row(links, table, k, r, h, constraint, work, state):
     )
     if inequality:
         t.packed.coefficients[k, TARGET] = -max(constraint.values[r, 0], 0.0) / h
-    t.packed.lam[k, 0] = 0.0
+    t.packed.lam[k, 0] = t.packed.lam[k, 1] = t.packed.lam[k, 2] = 0.0
     return at
 
 
@@ -847,6 +1053,10 @@ def collect_blocks(links, table, blocks, h, push, contacts, found, constraint, w
         if k < room:
             p.start[k + 1] = _add_contact(links, k, c, h, push, contacts, found, work, t)
         k += 1
+        if contacts.rolling[c, 0] > 0.0 or contacts.rolling[c, 1] > 0.0:
+            if k < room:
+                p.start[k + 1] = _add_rolling(links, k, c, h, contacts, found, work, t)
+            k += 1
     p.report[0], p.report[3] = k, p.start[min(k, room)]
     if k > room or p.start[k] > len(p.column):
         return Status.MORE_CONTACTS
@@ -855,15 +1065,28 @@ def collect_blocks(links, table, blocks, h, push, contacts, found, constraint, w
 
 
 @inner
-def _write_wrench(at, i, point, x, y, z, pose, r, wrenches):
-    """Write the force (x, y, z) at a point of the world on link i as wrench `at`."""
+def _write_wrench(at, i, point, x, y, z, sign, torque, pose, r, wrenches):
+    """Write the force (x, y, z) at a point of the world, and `sign` times a torque, on link i as wrench `at`."""
     dx, dy, dz = point[0] - pose[i, 0], point[1] - pose[i, 1], point[2] - pose[i, 2]
     wrenches.link[at] = i
     w = wrenches.data
     for c in range(3):
         w[at, c] = r[i, R + 4 * c] * dx + r[i, R + 4 * c + 1] * dy + r[i, R + 4 * c + 2] * dz
-        w[at, 6 + c] = 0.0
+        w[at, 6 + c] = sign * torque[c]
     w[at, 3], w[at, 4], w[at, 5] = x, y, z
+
+
+@inner
+def write_torque(k, count, f, found, p):
+    """Write f times the torque of rolling friction at contact block k to found, and return it."""
+    c, x, y, z = p.source[k], 0.0, 0.0, 0.0
+    if k + 1 < count and p.kind[k + 1] == ROLLING:
+        l, a = p.lam, p.axes  # noqa: E741
+        x = f * (l[k + 1, 0] * a[k, 0] + l[k + 1, 1] * a[k, 3] + l[k + 1, 2] * a[k, 6])
+        y = f * (l[k + 1, 0] * a[k, 1] + l[k + 1, 1] * a[k, 4] + l[k + 1, 2] * a[k, 7])
+        z = f * (l[k + 1, 0] * a[k, 2] + l[k + 1, 1] * a[k, 5] + l[k + 1, 2] * a[k, 8])
+    found[c, 4], found[c, 5], found[c, 6] = x, y, z
+    return x, y, z
 
 
 @outlined
@@ -885,14 +1108,15 @@ def _write_forces(count, h, applied, own, contacts, found, state, wrenches):
             l[k, 1] * a[k, 5] + l[k, 2] * a[k, 8]
         )  # fmt: skip
         found[c, 0], found[c, 1], found[c, 2], found[c, 3] = f * l[k, 0], f * sx, f * sy, f * sz
+        torque = write_torque(k, count, f, found, p)
         x, y, z = f * (l[k, 0] * a[k, 0] + sx), f * (l[k, 0] * a[k, 1] + sy), f * (l[k, 0] * a[k, 2] + sz)
         if l[k, 0] == 0.0:
             continue
         point = (contacts.point[c, 0], contacts.point[c, 1], contacts.point[c, 2])
-        _write_wrench(at, contacts.link_a[c], point, x, y, z, t.pose, t.work.rows, wrenches)
+        _write_wrench(at, contacts.link_a[c], point, x, y, z, 1.0, torque, t.pose, t.work.rows, wrenches)
         at += 1
         if contacts.link_b[c] >= 0:
-            _write_wrench(at, contacts.link_b[c], point, -x, -y, -z, t.pose, t.work.rows, wrenches)
+            _write_wrench(at, contacts.link_b[c], point, -x, -y, -z, -1.0, torque, t.pose, t.work.rows, wrenches)
             at += 1
     for k in range(at, len(wrenches.link)):
         wrenches.link[k] = -1
@@ -1003,7 +1227,7 @@ def take_contact_steps(
             count = collect_blocks(links, table, blocks, dt, True, contacts, warm_start.found, constraint, t.work, t)
             if count == Status.MORE_CONTACTS:
                 return step, Status.MORE_CONTACTS
-            projected_gauss_seidel(count, t.packed)
+            projected_gauss_seidel(count, CONVERGED, t.packed)
             _write_forces(count, dt, applied, given, contacts, warm_start.found, t, wrenches)
             if (
                 len(impact_shapes) > 0

@@ -42,10 +42,13 @@ from limberjack.reduced.constrained_step import (
 from limberjack.reduced.contacts import (
     BOUND,
     CONTACT,
+    CONVERGED,
     DRY_FRICTION,
     FREE_VELOCITY,
     PUSH_OUT_LEAST,
+    ROLLING,
     TARGET,
+    TORSION,
     collect_blocks,
     fall_of,
     has_impact,
@@ -54,6 +57,7 @@ from limberjack.reduced.contacts import (
     push_out_speed,
     set_poses,
     wakes,
+    write_torque,
 )
 from limberjack.reduced.integrate import advance
 from limberjack.reduced.jacobians import link_velocities
@@ -391,6 +395,7 @@ def _store_forces(count, h, applied, contacts, found, state):
             found[c, 0] = f * p.lam[k, 0]
             for x in range(3):
                 found[c, 1 + x] = f * (s * a[k, 3 + x] + t * a[k, 6 + x])
+            write_torque(k, count, f, found, p)
             if p.lam[k, 0] > 0.0:
                 state.involved[state.tree[contacts.link_a[c]]] = ACTING
                 if contacts.link_b[c] >= 0:
@@ -409,11 +414,11 @@ def _solve_contacts(links, external, rows, blocks, span, h, w, contact):
     )
     if count == Status.MORE_CONTACTS:
         return Status.MORE_CONTACTS
-    projected_gauss_seidel(count, p)
+    projected_gauss_seidel(count, CONVERGED, p)
     _store_forces(count, h, external.applied, contact.contacts, contact.warm_start.found, t)
     f = 1.0 / h
     for k in range(count):
-        if p.kind[k] == CONTACT or p.kind[k] == DRY_FRICTION:
+        if p.kind[k] == CONTACT or p.kind[k] == ROLLING or p.kind[k] == DRY_FRICTION:
             for j in range(p.start[k], p.start[k + 1]):
                 w.left[p.column[j]] += f * (p.y[j, 0] * p.lam[k, 0] + p.y[j, 1] * p.lam[k, 1] + p.y[j, 2] * p.lam[k, 2])
     work = w.work
@@ -452,13 +457,13 @@ def _push_out(links, blocks, span, h, w, contact, q):
             f[k, BOUND] = 0.0
             # a gap may close by what is left of it after this substep: little is known of that, so it does not
             f[k, TARGET] = push_out_speed(depth[p.source[k]])
-        elif p.kind[k] == DRY_FRICTION:
-            f[k, BOUND] = 0.0
+        elif p.kind[k] == DRY_FRICTION or p.kind[k] == ROLLING:
+            f[k, BOUND] = f[k, TORSION] = 0.0
         else:
             f[k, TARGET] = 0.0
     for j in range(p.start[count]):
         p.z[p.column[j]] = 0.0
-    projected_gauss_seidel(count, p)
+    projected_gauss_seidel(count, PUSH_OUT_LEAST, p)
     for v in range(len(t.free_velocity)):
         w.left[v] = 0.0
     for k in range(count):

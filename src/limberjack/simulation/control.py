@@ -4,6 +4,9 @@ An actuator without bias is a joint force; one that is the motor of a dof sets i
 control is, by one compiled call. Forces of the others, which couple dofs or act at a point, and of tendons are
 evaluated before each step at the state it begins with (`Control.update`). The drive rows of their dofs have a stiffness
 and damping that bounds theirs and a target that makes the forces equal at that state: the step is implicit in them.
+
+Where an actuator has dynamics, its activation acts in place of its control: those are written before each step, and
+advanced after it.
 """
 
 # The files of this room are one class seen from several sides: they share its private members.
@@ -46,6 +49,7 @@ class Control:
 
     Attributes:
         values: (actuators,) the controls as set.
+        activation: (a,) of the actuators with dynamics, in their order.
         applied: (nv,) joint forces that the user set.
         beside: (nv,) those and the constant forces beside motors.
         actuated: (nv,) joint forces of actuators without bias.
@@ -56,8 +60,9 @@ class Control:
     """
 
     __slots__ = (
-        "_actuators", "_apply", "_arrays", "_bound", "_call", "_drive_row", "_limits", "_middle", "_points", "_shape",
-        "_sites", "_transmissions", "actuated", "adds", "applied", "beside", "coupled", "own", "values", "wrenches",
+        "_acting", "_actuators", "_apply", "_arrays", "_bound", "_call", "_drive_row", "_dynamic", "_inputs", "_limits",
+        "_middle", "_points", "_shape", "_sites", "_transmissions", "activation", "actuated", "adds", "applied",
+        "beside", "coupled", "own", "values", "wrenches",
     )  # fmt: skip
 
     def __init__(self, model: Model) -> None:
@@ -71,6 +76,7 @@ class Control:
                 for a in actuators
             ]
         ).reshape(-1, 6)
+        self._take_dynamics(model)
         scalar = set[tuple[str, int]]()
         for name in model.joint_names[: model.joint_count - len(model.loop_names)]:
             joint = model.joint_spec(name)
@@ -82,12 +88,49 @@ class Control:
         self._transmissions = self._coupled_elements(model, parts.coupled)
         self._sites = [i for i in parts.coupled if actuators[i].point]
         self._take_wrenches(model)
-        self.coupled = bool(self._transmissions or self._points)
+        self.coupled = bool(self._transmissions or self._points or len(self._dynamic))
         self.adds = bool(actuators or self._transmissions)
         self.beside = self.applied + self._middle
         self._bound: Bound | None = None  # arguments of `set_control`, with the forces of the simulation
         self._call: Any = set_control
         self._apply: Any = apply_coupled
+
+    def _take_dynamics(self, model: Model) -> None:
+        """Set up the activations: they are cut to their own ranges, and what drives them to those of the controls."""
+        self._dynamic = np.array([i for i, a in enumerate(model.actuators) if a.dynamics], np.int64)
+        dynamic = [model.actuators[i] for i in self._dynamic]
+        self.activation = np.zeros(len(dynamic))
+        # range of the control, time constant of an exact filter, of another, range of the activation
+        self._inputs = np.array(
+            [
+                [
+                    *(a.control_range or (-np.inf, np.inf)), a.time_constant if a.dynamics == "exact_filter" else 0.0,
+                    a.time_constant if a.dynamics == "filter" else 0.0, *(a.activation_range or (-np.inf, np.inf)),
+                ]
+                for a in dynamic
+            ]
+        ).reshape(-1, 6).T.copy()  # fmt: skip
+        self._limits[self._dynamic, actuation.LOW : actuation.HIGH + 1] = -np.inf, np.inf
+        # what acts, an array of its own where that is not what was set
+        self._acting = self.values.copy() if dynamic else self.values
+
+    def _activate(self, sim: Simulation) -> None:
+        """Let the activations act in place of their controls."""
+        given = self.values.copy()
+        given[self._dynamic] = self.activation
+        self._write(sim, given)
+
+    def advance(self, dt: float) -> None:
+        """Advance the activations by a step, in which they were constant."""
+        if not len(self._dynamic):
+            return
+        low, high, exact, euler, least, most = self._inputs
+        u = np.minimum(np.maximum(self.values[self._dynamic], low), high)
+        # an integrator is neither kind of filter
+        with np.errstate(divide="ignore"):
+            part = np.where(exact > 0.0, -np.expm1(-dt / exact), dt / euler)
+        change = np.where(exact + euler > 0.0, np.where(np.isinf(part), 0.0, part) * (u - self.activation), dt * u)
+        self.activation[:] = np.minimum(np.maximum(self.activation + change, least), most)
 
     def _tables(self, model: Model, plain: list[int], rows: dict[tuple[str, int], list[int]]) -> tuple[Any, ...]:
         """Return the part of `Actuation` that the model sets."""
@@ -207,11 +250,19 @@ class Control:
                 value = self._named(sim.model, cast("Mapping[str, Any]", value))
             else:
                 value = array_of(value, self._shape, "control", sim.model)
+        if len(self._dynamic):
+            _require_finite(sim, value)
+            self.values[:] = value
+            self._activate(sim)
+        else:
+            self._write(sim, value)
+
+    def _write(self, sim: Simulation, value: np.ndarray) -> None:
+        """Set what acts."""
         watch = sim._watch
         size = self._call(self._bound or self._bind(sim), value, sim.forces.drives.scalar, *watch.motor_path)
         if size < 0.0:
-            bad = int(np.flatnonzero(~np.isfinite(value))[0])
-            raise StateError(f'control[{bad}] of actuator "{sim.model.actuator_names[bad]}" must be finite')
+            _require_finite(sim, value)
         if self._call is set_control:
             self._call = entry(set_control)
         watch.note_joint_forces(size)
@@ -220,7 +271,7 @@ class Control:
     def _bind(self, sim: Simulation) -> Bound:
         """Return the arguments of `set_control`; joint forces and drives of a simulation are the same arrays always."""
         forces = sim.forces
-        own = (self.values, self.beside, self.actuated, forces.tau, forces.drives)
+        own = (self._acting, self.beside, self.actuated, forces.tau, forces.drives)
         self._bound = Bound(Actuation._make((*self._arrays, *own)))
         return self._bound
 
@@ -239,9 +290,15 @@ class Control:
             self.beside[v] = applied[v] + self._middle[v]
             tau[v] = self.beside[v] + self.actuated[v]
 
-    def restore(self, sim: Simulation, values: np.ndarray | None, applied: np.ndarray) -> None:
+    def restore(
+        self, sim: Simulation, values: np.ndarray | None, applied: np.ndarray, activation: np.ndarray | None
+    ) -> None:
         """Take the controls and joint forces of a snapshot, whose drives are set already."""
         self.applied[:] = applied
+        if values is not None and activation is not None:
+            self.values[:], self.activation[:] = values, activation
+            values = values.copy()
+            values[self._dynamic] = activation
         if values is not None:
             np.add(self.applied, self._middle, out=self.beside)
             scalar = sim.forces.drives.scalar.copy()  # targets of motors may have been set by hand
@@ -254,12 +311,16 @@ class Control:
         q_matrix, v_matrix = transmission_matrices(model, [a.transmission for a in model.actuators])
         length, rate = q_matrix @ sim._stepper.q, v_matrix @ sim._stepper.qd
         bias = np.array([a.bias for a in model.actuators]).reshape(-1, 3)
-        u = np.clip(self.values, self._limits[:, actuation.LOW], self._limits[:, actuation.HIGH])
+        acting = self.values.copy()
+        acting[self._dynamic] = self.activation
+        u = np.clip(acting, self._limits[:, actuation.LOW], self._limits[:, actuation.HIGH])
         f = self._limits[:, actuation.GAIN] * u + bias[:, 0] + bias[:, 1] * length + bias[:, 2] * rate
         return np.clip(f, self._limits[:, actuation.LEAST], self._limits[:, actuation.MOST]), length, rate
 
     def update(self, sim: Simulation) -> None:
         """Evaluate the forces of coupled actuators and tendons at the present state, and set them."""
+        if len(self._dynamic):
+            self._activate(sim)
         if self._transmissions is not None:
             stepper = sim._stepper
             self._apply(self._bound or self._bind(sim), self._transmissions, stepper.q, stepper.qd)
@@ -275,12 +336,19 @@ class Control:
         rotations, data = sim.rotations, sim.forces.wrenches.data
         for i, b, axes, row in self._points:
             low, high, gain, bias, least, most = self._limits[i].tolist()
-            f = min(max(gain * min(max(self.values[i], low), high) + bias, least), most)
+            f = min(max(gain * min(max(self._acting[i], low), high) + bias, least), most)
             wrench = f * np.array(sim.model.actuators[i].wrench).reshape(2, 3)
             turned = wrench @ (matrix_from_quaternion(rotations[b]) @ axes).T
             data[row, 3:6], data[row, 6:9] = turned[1], turned[0]
         sim._watch.touched = 7
         sim._stepper.wrenches_changed()
+
+
+def _require_finite(sim: Simulation, value: np.ndarray) -> None:
+    bad = np.flatnonzero(~np.isfinite(value))
+    if len(bad):
+        name = sim.model.actuator_names[int(bad[0])]
+        raise StateError(f'control[{bad[0]}] of actuator "{name}" must be finite')
 
 
 def transmission_matrices(model: Model, transmissions: list[Transmission]) -> tuple[np.ndarray, np.ndarray]:
@@ -322,6 +390,13 @@ class ActuatorHandle:
     @control.setter
     def control(self, value: float) -> None:
         self._sim.control = {self.name: value}
+
+    @property
+    def activation(self) -> float | None:
+        """What acts in place of its control, None for one without dynamics."""
+        control = self._sim._control
+        at = np.flatnonzero(control._dynamic == self._index)
+        return float(control.activation[at[0]]) if len(at) else None
 
     @property
     def force(self) -> float:

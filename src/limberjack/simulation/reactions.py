@@ -219,7 +219,8 @@ class _Balance:
             for name, sign in zip(contact.bodies, (1.0, -1.0), strict=True):
                 if name != WORLD:
                     body = self._model.body_index(name)
-                    self._take(body, contact.position, sign * contact.impulse / self._span[body])
+                    impulse, twist = sign * contact.impulse, sign * self._sim.dt * contact.torque
+                    self._take(body, contact.position, impulse / self._span[body], twist / self._span[body])
 
     def _take_grips(self) -> None:
         for grip in self._sim._stepper.held_grips():

@@ -496,6 +496,7 @@ class Simulation:
             clock.steps += int(taken)
             if status:
                 return int(status)
+            self._control.advance(clock.dt)
         return 0
 
     def run(
@@ -798,8 +799,10 @@ class Simulation:
             if seed is not None:
                 snapshots.displace(self.model, np.random.default_rng(seed), q, qd)
             self.q, self.qd = q, qd
-        if found is not None and found.control:
-            self.control = found.control
+        if found is not None:
+            self._control.activation[:] = found.activation or 0.0
+            if found.control or found.activation:
+                self.control = found.control or np.zeros(len(self.model.actuators))
 
     def snapshot(self) -> Snapshot:
         """Return everything that feeds the next step."""

@@ -43,6 +43,8 @@ def snapshot_of(sim: Simulation) -> Snapshot:
     arrays |= drive_arrays(forces.drives)
     if sim.model.actuators:
         arrays |= {"control": sim._control.values.copy(), "control.applied": sim._control.applied.copy()}
+        if len(sim._control.activation):
+            arrays["control.activation"] = sim._control.activation.copy()
     arrays |= {f"wrenches.{k}": v.copy() for k, v in forces.wrenches._asdict().items()}
     arrays |= {f"method.{k}": v for k, v in stepper.state_arrays().items()}
     arrays |= _grip_arrays(stepper.held_grips())
@@ -72,7 +74,8 @@ def restore(sim: Simulation, snapshot: Snapshot) -> None:
     stepper.q[:], stepper.qd[:], forces.tau[:] = arrays["q"], arrays["qd"], arrays["tau"]
     for array, saved in zip(forces.drives, drives_from(arrays), strict=True):
         array[:] = saved  # in place: compiled calls know the arrays
-    sim._control.restore(sim, arrays.get("control"), arrays.get("control.applied", forces.tau))
+    applied = arrays.get("control.applied", forces.tau)
+    sim._control.restore(sim, arrays.get("control"), applied, arrays.get("control.activation"))
     forces.wrenches = Wrenches(*(arrays[f"wrenches.{k}"].copy() for k in Wrenches._fields))
     sim._kinematic.restore(sim.model, arrays)
     sim._kinematic.apply(sim)

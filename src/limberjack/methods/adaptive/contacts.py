@@ -271,7 +271,7 @@ class FreeStep:
             i = link[on]
             point = np.einsum("kji,kj->ki", matrix_from_quaternion(pose[i, 3:]), found.point[on] - pose[i, :3])
             links.append(i)
-            rows.append(np.concatenate([point, sign * forces[on], np.zeros((len(on), 3))], axis=1))
+            rows.append(np.concatenate([point, sign * forces[on], sign * contact_set.torques()[on]], axis=1))
         return Wrenches(np.concatenate(links), np.concatenate(rows))
 
 
@@ -674,7 +674,7 @@ class ContactAdaptiveStepper(ConstrainedAdaptiveStepper):
             ):  # fmt: skip
                 point = np.einsum("kji,kj->ki", turn, point - at)
             links.append(link)
-            rows.append(np.concatenate([point, sign * forces[on], np.zeros((len(on), 3))], axis=1))
+            rows.append(np.concatenate([point, sign * forces[on], sign * m.torques()[on]], axis=1))
         self._known_wrenches = Wrenches(np.concatenate(links), np.concatenate(rows))
         return self._known_wrenches
 

@@ -136,7 +136,7 @@ class Adaptive(Method):
 
     name: ClassVar[str] = "adaptive"
     supports: ClassVar[frozenset[str]] = frozenset(
-        {"armature", "springs", "motors", "loops", "limits", "gears", "velocity", "contacts", "friction"}
+        {"armature", "springs", "motors", "loops", "limits", "gears", "velocity", "contacts", "rolling", "friction"}
     )
     verbs: ClassVar[frozenset[str]] = frozenset({"grab", "move", "drive", "attach", "impulse", "tune", "reactions"})
 
