@@ -124,7 +124,8 @@ def limits_of(model: Model, tree: Assembly, options: Adaptive, joints: int, leve
     else:
         whole = np.full(figures, -1 if budget is None else min(budget, joints), np.int64)
     looked = whole.copy() if opened is None else np.full(figures, opened, np.int64)
-    refill = opened is None and budget is not None and options.by_budget_alone and options.horizon_used > 0.0
+    alone = options.tolerance is None and options.view is None and not options.error_bounded
+    refill = opened is None and budget is not None and alone and options.horizon_used > 0.0
     if refill:
         looked = (looked + _LOOKED - 1) // _LOOKED
     # Of the velocities, without a tolerance of their own: in pixels the same, else by the period, which `dt` decides.

@@ -209,11 +209,6 @@ class Adaptive(Method):
         return self.metric == "mass" and self.view is None
 
     @property
-    def by_budget_alone(self) -> bool:
-        """Whether nothing but the budget ends the choices."""
-        return self.tolerance is None and self.view is None and not self.error_bounded
-
-    @property
     def joint_tolerance(self) -> float | None:
         """The tolerance of joints left out: with dt="auto" half of the error may come from time, a quarter squared."""
         return self.tolerance / 4.0 if self.tolerance is not None and self.dt == "auto" else self.tolerance
