@@ -78,9 +78,9 @@ _REST = 1e-3
 _WIDEST, _SLACK = 1e12, 0.7
 # The part of missed motion that is credited with a budget alone.
 _CREDIT = 0.01
-# Joints that compete with those active, per joint of the budget: of the 20 most promising of a chain, 5 give the same
-# error and two thirds of the cost of an update.
-_LOOKED = 4
+# Joints of the budget per joint that competes with the active ones, and the fewest of those: 5 of the 20 most promising
+# of a chain give the same error and two thirds of the cost of an update.
+_LOOKED, _LEAST_LOOKED = 4, 5
 # The largest weight of a joint in the assembly tree.
 _FINEST = 64.0
 
@@ -127,7 +127,7 @@ def limits_of(model: Model, tree: Assembly, options: Adaptive, joints: int, leve
     alone = options.tolerance is None and options.view is None and not options.error_bounded
     refill = opened is None and budget is not None and alone and options.horizon_used > 0.0
     if refill:
-        looked = (looked + _LOOKED - 1) // _LOOKED
+        looked = np.maximum((looked + _LOOKED - 1) // _LOOKED, np.minimum(looked, _LEAST_LOOKED))
     # Of the velocities, without a tolerance of their own: in pixels the same, else by the period, which `dt` decides.
     # With a horizon it is a quarter of that in length: joints that stop are not active again before about two horizons.
     horizon = options.horizon_used

@@ -106,7 +106,7 @@ class Adaptive(Method):
             without a horizon tolerance * period^2, with the period between two choices.
         update_every: steps between two choices; the paper takes 20.
         update_budget: how many joints each choice looks at for their acceleration. None = the budget; with a horizon
-            and a budget alone, a quarter of it and what it has room for.
+            and a budget alone, a quarter of it, five or more, and what it has room for.
         metric: "mass" takes the distance, in the norm of the inertias, of the bodies' accelerations from those of a
             rigid body: nothing to tune, no mix of units; "joints", the paper's, weighs the accelerations of joints with
             `weights`.
