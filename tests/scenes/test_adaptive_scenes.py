@@ -202,7 +202,9 @@ def test_budgets_follow_the_figures_of_the_crowd():
         before = budgets
     sim.joint("f008/root").q = (eye[0] + 2.0, eye[1], 1.0, 1.0, 0.0, 0.0, 0.0)
     scene.drive(sim)
-    assert sim.method.budget[8] == 40 and sim.method.budget[:8] == tuple(before[:8])
+    # the others have moved on for 20 steps
+    budgets = np.array(sim.method.budget)
+    assert budgets[8] == 40 and ((before - 1 <= budgets) & (budgets <= before))[:8].all()
     sim.step(20)
     assert joints_of_figures(sim, 9)[8] == 40
 

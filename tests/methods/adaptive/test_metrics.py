@@ -7,6 +7,7 @@ import pytest
 from tests.naive import models
 
 import limberjack as lj
+from limberjack.reduced.assembly_tree import new_assembly
 
 MOVING = [kind for kind in models.KINDS if kind != "fixed"]
 
@@ -163,6 +164,48 @@ def test_a_force_place_named_beforehand_is_near_the_root():
         sim = lj.Simulation(model, lj.Adaptive(budget=4, tree=tree, force_bodies=(body,)), dt=1e-3)
         depths[tree] = sim._stepper.assembly.depth[model.body_index(body)]
     assert depths["forces"] < depths["balanced"]
+
+
+def test_joints_that_move_much_are_near_the_root_of_the_tree():
+    """Of a humanoid hips and knees are above feet and toes in the assembly tree, which is one level deeper at most."""
+    model = lj.scenes.humanoid()
+    tree = lj.Simulation(model, lj.Adaptive(budget=1), dt=1e-3)._stepper.assembly
+    links = zip(model.joint_names, model.arrays.joint_link, strict=True)
+    depth = {name: int(tree.depth[tree.node_of[i]]) for name, i in links if i >= 0}
+    for side in ("left", "right"):
+        below = [k for name, k in depth.items() if name.startswith(side) and ("toe" in name or "subtalar" in name)]
+        assert max(depth[f"{side}_hip_flexion"], depth[f"{side}_knee"]) < min(below)
+    equal = new_assembly(model.arrays.links)
+    assert tree.depth.max() <= equal.depth.max() + 1
+
+
+def test_the_tree_of_equal_figures_is_the_same_for_each():
+    """Weights are those within a tree: a crowd of a heavy and a light chain has two trees of one shape."""
+    builder = lj.Builder("two")
+    for k, mass in enumerate((100.0, 0.01)):
+        for i in range(9):
+            inertia = (0.01 * mass,) * 3
+            builder.add_body(f"{k}/{i}", mass=mass, com=(0, 0, -0.5), inertia=inertia)
+            above = f"{k}/{i - 1}" if i else "world"
+            builder.add_joint_hinge(f"{k}/j{i}", above, f"{k}/{i}", axis=(0, 1, 0), position=(0, 0, -1.0 * (i > 0)))
+    tree = lj.Simulation(builder.build(), lj.Adaptive(budget=2), dt=1e-3)._stepper.assembly
+    depth = tree.depth[tree.node_of]
+    assert (depth[:9] == depth[9:]).all()
+    assert depth[:4].mean() < depth[5:9].mean()  # what carries more is nearer to the root
+
+
+def test_a_quarter_of_the_budget_competes_with_active_joints():
+    """From rest the whole budget is filled at once; then five of twenty joints are looked at beside the active ones."""
+    model = lj.scenes.paper_pendulum(links=100, start="random", seed=2)
+    sim = lj.Simulation(model, lj.Adaptive(budget=20), dt=2.5e-4)
+    sim.step()
+    assert sim.stats["active_joints"] == 20 and sim.stats["entered"] == 20
+    for _ in range(20):
+        sim.step(20)
+        assert sim.stats["entered"] <= 5 and sim.stats["active_joints"] == 20
+    sim.tune(update_budget=20)
+    sim.step()
+    assert 25 < sim.stats["queue_pops"]
 
 
 def test_joints_cut_first_by_name_are_the_first_to_move():

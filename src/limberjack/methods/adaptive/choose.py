@@ -178,6 +178,18 @@ def _budget_spent(table, node, limit, each, taken):
     return limit[f] >= 0 and taken[f] >= limit[f]
 
 
+@inner
+def _make_room(table, limits, each, g):
+    """Count what the budgets have room for as taken off the count of joints looked at."""
+    for f in range(len(limits.budget) if each else 1):
+        g.taken[f] = -limits.budget[f]
+    for j in range(g.counts[COUNT]):
+        node = g.active_nodes[j]
+        g.taken[table[node, TREE_INDEX] if each else 0] += counts_in_budget(table, node)
+    for f in range(len(limits.budget) if each else 1):
+        g.taken[f] = min(g.taken[f], 0)
+
+
 @outlined
 def acceleration_update_region(links, co, link_map, roots, limits, rows, g):
     """Choose the acceleration update region from the roots, the largest metric first; add it to the transient region.
@@ -205,6 +217,8 @@ def acceleration_update_region(links, co, link_map, roots, limits, rows, g):
         for j in range(g.counts[COUNT] - 1, -1, -1):
             count, more = _visit(links, co, link_map, limits, g.active_nodes[j], count, rows, g)
             error += more
+    if limits.refill[0] > 0:
+        _make_room(table, limits, each, g)
     if not horizon > 0.0:
         g.numbers[TOTAL] = error
     tolerance = limits.tolerance[0]

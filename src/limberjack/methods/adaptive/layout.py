@@ -76,6 +76,7 @@ class Limits(NamedTuple):
 
     budget: np.ndarray  # (f,) joints of each tree, or the first alone for all
     update_budget: np.ndarray  # (f,) joints of the acceleration update region, likewise
+    refill: np.ndarray  # (1,) 1 = and as many more as the budget has room for
     tolerance: np.ndarray  # (2,) accelerations, velocities; negative = none
     period: np.ndarray  # (1,) steps between updates
     each: np.ndarray  # (1,) 1 = one budget per tree

@@ -105,7 +105,8 @@ class Adaptive(Method):
         velocity_tolerance: the same for the squared velocities that are stopped; None takes tolerance * H^2 / 64, and
             without a horizon tolerance * period^2, with the period between two choices.
         update_every: steps between two choices; the paper takes 20.
-        update_budget: how many joints each choice looks at for their acceleration; None = the budget.
+        update_budget: how many joints each choice looks at for their acceleration. None = the budget; with a horizon
+            and a budget alone, a quarter of it, five or more, and what it has room for.
         metric: "mass" takes the distance, in the norm of the inertias, of the bodies' accelerations from those of a
             rigid body: nothing to tune, no mix of units; "joints", the paper's, weighs the accelerations of joints with
             `weights`.
@@ -123,9 +124,9 @@ class Adaptive(Method):
             out; half of the error may come from either. Needs a tolerance, metric="mass" and the variational step.
         milliseconds: the time a step may take on average [ms]; the tolerance is widened while steps take longer, and
             narrowed again to what was asked for. Results then depend on the machine. Needs dt="auto".
-        tree: "balanced"; "forces" puts `force_bodies` and ends of springs near the root of the assembly tree, where
-            forces cost less and joints become active sooner; or a function of the model that returns names of joints in
-            the order the tree is cut at.
+        tree: "balanced", by the fourth root of the mass that joints move; "forces" puts `force_bodies` and ends of
+            springs near the root of the assembly tree, where forces cost less and joints become active sooner; or a
+            function of the model that returns names of joints in the order the tree is cut at.
         force_bodies: names of bodies for tree="forces".
         integrator: "semi_implicit", "euler" (the paper's), "implicit", "rk4", "variational" or "projected".
         threads: where trees are updated in turns (eight and more that nothing ties together), they are updated and
