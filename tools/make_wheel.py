@@ -94,14 +94,16 @@ def _share(k: int) -> Path:
 
 
 def compile_share(k: int) -> None:
-    """Run every so many-th pair of jobs, in order, and write the kernels that are then in the cache into an archive.
+    """Run every so many-th job, in order, and write the kernels that are then in the cache into an archive.
 
-    A method and its loops, which follow each other, have most in common.
+    The loops of a method, which follow it, are run with it: they have most in common.
     """
     from limberjack.cli.warmup import jobs
 
-    for i, (title, job) in enumerate(jobs()):
-        if i // 2 % SHARES == k:
+    count = -1
+    for title, job in jobs():
+        count += not title.startswith("loops in ")
+        if count % SHARES == k:
             print(title, file=sys.stderr, flush=True)
             job()
     found: dict[str, bytes] = {}
