@@ -89,6 +89,8 @@ def read_csv(path: str | Path, model: Model | None = None) -> Trajectory:
         for row in lines:
             if row:
                 numbers.extend([float(row[k]) for k in order])
+    except FileError:
+        raise
     except (ValueError, IndexError):
         raise FileError(path, "a row has a cell that is no number, or too few cells", lines.line_num) from None
     except csv.Error as error:

@@ -140,7 +140,7 @@ class Trajectory:
 
     @classmethod
     def load(cls, path: str | Path, model: Model | None = None) -> Trajectory:
-        """Return the trajectory in a file: .npz, .parquet, .csv, .bvh or a recording, .ljr.
+        """Return the trajectory in a file: .npz, .parquet, .csv, .bvh or a recording (.ljr).
 
         Args:
             path: the file.
