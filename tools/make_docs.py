@@ -125,8 +125,8 @@ soft limits (`limit_stiffness`, [Joints](joints.md#limits-hard-and-soft)), wrenc
 
 ## Verbs of a simulation
 
-What `sim.grab`, `sim.move`, `sim.drive`, `sim.attach` (with `detach`), `sim.add_rule`, `sim.apply_impulse` and `sim.tune`
-do, and in which methods:
+What `sim.grab`, `sim.move`, `sim.drive`, `sim.attach` (with `detach`), `sim.add_rule`, `sim.apply_impulse` and
+`sim.tune` do, and in which methods:
 
 {_table(["verb", "what it does", *methods], verbs)}
 The others refuse:
