@@ -9,7 +9,7 @@ import limberjack as lj
 
 
 def thin_rods(axial):
-    """Return ten rods of 0.1 kg on ball joints with inertia `axial` about their axes, and a start out of a plane."""
+    """Return ten rods of 0.1 kg on ball joints of this inertia about their axes, and a start out of a plane."""
     builder, across = lj.Builder("rods"), 0.1 * 0.2**2 / 12.0
     for k in range(10):
         builder.add_body(f"rod{k}", mass=0.1, com=(0.0, 0.0, -0.1), inertia=(across, across, axial))

@@ -15,14 +15,11 @@ from limberjack.contact.sweeps import RA, RB, STEP_N, STEP_T, N
 from limberjack.contact.warm_start import match_contacts
 from limberjack.methods.impulses.islands import MARGIN, detect_contacts
 
-__all__ = ["PARTS", "redetect", "restore_warm_start", "scale_warm_start", "stale", "stale_free", "width_of"]
+__all__ = ["redetect", "restore_warm_start", "stale", "stale_free"]
 
 # Contacts are detected again when some body has slid so far along another at a contact [m]; bodies without joints also
 # this part of their extent.
-FAR, PART = 2e-3, 0.03
-# Substeps of bodies without joints are divided into at most so many parts, in which bodies that hit others move against
-# them by at most this part of their extent.
-PARTS, WAY = 8, 0.15
+FAR, PART = 2e-3, 0.05
 
 
 @outlined
@@ -74,48 +71,6 @@ def _has_moved_on(since, left, bulk, u):
     return far
 
 
-@inner
-def _turning(i, shape, shapes, u):
-    """Return the angular velocity of body i, as far as its shape turns contacts: not that of a ball."""
-    if i < 0 or shapes.kind[shape] == SPHERE:
-        return 0.0, 0.0, 0.0
-    return u[6 * i], u[6 * i + 1], u[6 * i + 2]
-
-
-@inner
-def _relative(k, shapes, contacts, bulk, pose, u):
-    """Return how bodies move against each other at contact k.
-
-    Returns:
-        separation speed, sliding speed, and speed by turning, of the smaller body [m/s]; its extent.
-    """
-    a, b = contacts.link_a[k], contacts.link_b[k]
-    o, px, py, pz = 6 * a, contacts.point[k, 0], contacts.point[k, 1], contacts.point[k, 2]
-    rx, ry, rz = px - pose[a, 0], py - pose[a, 1], pz - pose[a, 2]
-    x = u[o + 3] + u[o + 1] * rz - u[o + 2] * ry
-    y = u[o + 4] + u[o + 2] * rx - u[o] * rz
-    z = u[o + 5] + u[o] * ry - u[o + 1] * rx
-    extent = bulk.extent[a]
-    if b >= 0:
-        o, rx, ry, rz = 6 * b, px - pose[b, 0], py - pose[b, 1], pz - pose[b, 2]
-        x -= u[o + 3] + u[o + 1] * rz - u[o + 2] * ry
-        y -= u[o + 4] + u[o + 2] * rx - u[o] * rz
-        z -= u[o + 5] + u[o] * ry - u[o + 1] * rx
-        extent = min(extent, bulk.extent[b])
-    wx, wy, wz = _turning(a, contacts.shape_a[k], shapes, u)
-    tx, ty, tz = _turning(b, contacts.shape_b[k], shapes, u)
-    wx, wy, wz = wx - tx, wy - ty, wz - tz
-    along = x * contacts.normal[k, 0] + y * contacts.normal[k, 1] + z * contacts.normal[k, 2]
-    slid = math.sqrt(max(x * x + y * y + z * z - along * along, 0.0))
-    return along, slid, extent * math.sqrt(wx * wx + wy * wy + wz * wz), extent
-
-
-@inner
-def _may_close(k, since, left, along, turned, contacts):
-    """Return whether contact k may close within the time left."""
-    return since * along - contacts.depth[k] + (along - turned) * left < MARGIN
-
-
 @outlined
 def stale_free(since, left, shapes, contacts, bulk, pose, u):
     """Return whether contacts of bodies without joints, found `since` seconds ago, are too old for the time left [s].
@@ -127,39 +82,30 @@ def stale_free(since, left, shapes, contacts, bulk, pose, u):
         return moved == 2
     for k in range(contacts.count[0]):
         a, b = contacts.link_a[k], contacts.link_b[k]
-        if _is_free(a, bulk) or (b >= 0 and _is_free(b, bulk)):
-            along, slid, turned, extent = _relative(k, shapes, contacts, bulk, pose, u)
-            if since * (slid + turned) > max(FAR, PART * extent):
-                if _may_close(k, since, left, along, turned, contacts):
-                    return True
+        if not (_is_free(a, bulk) or (b >= 0 and _is_free(b, bulk))):
+            continue
+        o, px, py, pz = 6 * a, contacts.point[k, 0], contacts.point[k, 1], contacts.point[k, 2]
+        rx, ry, rz, wx, wy, wz = px - pose[a, 0], py - pose[a, 1], pz - pose[a, 2], u[o], u[o + 1], u[o + 2]
+        x, y, z = u[o + 3] + wy * rz - wz * ry, u[o + 4] + wz * rx - wx * rz, u[o + 5] + wx * ry - wy * rx
+        reach = bulk.extent[a]
+        if b >= 0:
+            o = 6 * b
+            rx, ry, rz, tx, ty, tz = px - pose[b, 0], py - pose[b, 1], pz - pose[b, 2], u[o], u[o + 1], u[o + 2]
+            x -= u[o + 3] + ty * rz - tz * ry
+            y -= u[o + 4] + tz * rx - tx * rz
+            z -= u[o + 5] + tx * ry - ty * rx
+            wx, wy, wz, reach = wx - tx, wy - ty, wz - tz, min(reach, bulk.extent[b])
+        nx, ny, nz = contacts.normal[k, 0], contacts.normal[k, 1], contacts.normal[k, 2]
+        along = x * nx + y * ny + z * nz
+        slid = math.sqrt(max(x * x + y * y + z * z - along * along, 0.0))
+        turned = reach * math.sqrt(wx * wx + wy * wy + wz * wz)
+        if shapes.kind[contacts.shape_a[k]] == SPHERE or shapes.kind[contacts.shape_b[k]] == SPHERE:
+            turned = 0.0
+        if since * (slid + turned) > max(FAR, PART * reach):
+            gap = since * along - contacts.depth[k]
+            if gap + (along - turned) * left < MARGIN:
+                return True
     return False
-
-
-@outlined
-def width_of(h, since, left, shapes, contacts, bulk, pose, u):
-    """Return the length of the next substep in units of h / PARTS, a power of two.
-
-    Bodies that move against each other at contacts that may close move by a part of their extent in it.
-    """
-    fast = False
-    for i in range(len(bulk.mass)):
-        if _is_free(i, bulk):
-            o, e = 6 * i, bulk.extent[i]
-            w = u[o] * u[o] + u[o + 1] * u[o + 1] + u[o + 2] * u[o + 2]
-            v = u[o + 3] * u[o + 3] + u[o + 4] * u[o + 4] + u[o + 5] * u[o + 5]
-            fast = fast or 2.0 * h * h * (v + e * e * w) > WAY * WAY * e * e
-    width = PARTS
-    if not fast:
-        return width
-    for k in range(contacts.count[0]):
-        a, b = contacts.link_a[k], contacts.link_b[k]
-        if width > 1 and (_is_free(a, bulk) or (b >= 0 and _is_free(b, bulk))):
-            along, slid, turned, extent = _relative(k, shapes, contacts, bulk, pose, u)
-            if _may_close(k, since, left, along, turned, contacts):
-                speed = math.sqrt(slid * slid + along * along) + turned
-                while width > 1 and h * width * speed > PARTS * WAY * extent:
-                    width //= 2
-    return width
 
 
 @outlined
@@ -173,36 +119,23 @@ def _copy_cache(source, target):
 
 
 @outlined
-def scale_warm_start(scale, cache):
-    """Scale the cached impulses: those of substeps of another length."""
-    for k in range(cache.count[0]):
-        for c in range(4):
-            cache.impulse[k, c] *= scale
-
-
-@outlined
 def restore_warm_start(rounds, cache):
     """Restore the cached impulses from before the step."""
     _copy_cache(rounds.before, cache)
 
 
 @outlined
-def redetect(
-    setup, shapes, filters, how, dt, scale, up, broad, again, contacts, cache, graph, sweeps, rounds, bulk, s
-):  # fmt: skip
+def redetect(setup, shapes, filters, how, dt, up, broad, again, contacts, cache, graph, sweeps, rounds, bulk, s):
     """Detect contacts again, with the impulses so far; return a status and whether the last island has joints.
 
     Args:
         dt: what is left of the step [s].
-        scale: the length of the next substep over that of the last one.
         again: whether this is not the first time in the step.
     """
     if not again:
         _copy_cache(cache, rounds.before)
     unpack_bundles(contacts.count[0], sweeps.link, sweeps.row, sweeps.bundles)
     store_impulses(contacts, graph, sweeps, cache)
-    if scale != 1.0:
-        scale_warm_start(scale, cache)
     row, sums = sweeps.row, rounds.sums
     for t in range(contacts.count[0]):
         k = graph.order[t]

@@ -77,15 +77,7 @@ from limberjack.methods.impulses.post_stabilize import (
     post_stabilize_after_move,
 )
 from limberjack.methods.impulses.pre_stabilize import copy_angles, parts_of, pre_stabilize
-from limberjack.methods.impulses.redetect import (
-    PARTS,
-    redetect,
-    restore_warm_start,
-    scale_warm_start,
-    stale,
-    stale_free,
-    width_of,
-)
+from limberjack.methods.impulses.redetect import redetect, restore_warm_start, stale, stale_free
 from limberjack.methods.impulses.resistance import find_touching, resist
 from limberjack.spatial.clock import ticks
 
@@ -249,27 +241,22 @@ def take_ball_joint_steps(
         )
         if status == 0:
             find_touching(contacts.count[0], contacts, cache.found, graph.root, resistance)
-        done, fresh, width, part, redetected = 0, 0, PARTS, h / PARTS, False
-        while status == 0 and done < PARTS * substeps:
-            since, left = (done - fresh) * part, (PARTS * substeps - done) * part
-            wanted = width_of(h, since, left, shapes, contacts, bulk, s.pose, s.u)
-            while done % wanted != 0:
-                wanted //= 2
-            old = done > fresh and stale_free(since, left, shapes, contacts, bulk, s.pose, s.u)
-            if old or wanted != width:
+        fresh, redetected = 0, False
+        for sub in range(substeps):
+            left = h * (substeps - sub)
+            if status == 0 and sub > fresh and stale_free((sub - fresh) * h, left, shapes, contacts, bulk, s.pose, s.u):
                 status, together = redetect(
-                    setup, shapes, filters, how, left, wanted / width, up, broad, redetected, contacts, cache, graph,
-                    sweeps, rounds, bulk, s,
+                    setup, shapes, filters, how, left, up, broad, redetected, contacts, cache, graph, sweeps, rounds,
+                    bulk, s,
                 )  # fmt: skip
-                fresh, width, redetected = done, wanted, True
                 if status == 0:
                     find_touching(contacts.count[0], contacts, cache.found, graph.root, resistance)
+                fresh, redetected = sub, True
             if status == 0:
                 status = _ball_joint_substep(
-                    setup, structure, shapes, how, substeps * PARTS // width, width * part, wrenches, grip_link, grips,
-                    contacts, cache, together, graph, sweeps, bulk, resistance, balls, factored, s,
+                    setup, structure, shapes, how, substeps, h, wrenches, grip_link, grips, contacts, cache, together,
+                    graph, sweeps, bulk, resistance, balls, factored, s,
                 )  # fmt: skip
-            done += width
         if status == 0:
             status = _check(s.u)
         if status != 0:
@@ -278,8 +265,6 @@ def take_ball_joint_steps(
                 restore_warm_start(rounds, cache)
             return step, status
         _finish(how, h * substeps, contacts, cache, graph, sweeps, bulk, s.u)
-        if width < PARTS:
-            scale_warm_start(PARTS / width, cache)
     bulk.spent[ALL] += ticks() - began
     return n, 0
 
@@ -384,7 +369,7 @@ def take_steps(
                     old = stale(graph.island[graph.count[0] - 1], count, since, sweeps.link, sweeps.row, s.u)
                 if old or stale_free(since, left, shapes, contacts, bulk, s.pose, s.u):
                     status, together = redetect(
-                        setup, shapes, filters, how, left, 1.0, up, broad, redetected, contacts, cache, graph, sweeps,
+                        setup, shapes, filters, how, left, up, broad, redetected, contacts, cache, graph, sweeps,
                         rounds, bulk, s,
                     )  # fmt: skip
                     fresh, redetected, count = sub, True, contacts.count[0]
