@@ -95,7 +95,7 @@ def new_contacts(capacity: int) -> Contacts:
     """Return room for `capacity` contacts, holding none."""
     whole = [np.zeros(2, np.int64), *(np.zeros(capacity, np.int64) for _ in range(5))]
     real = [np.zeros((capacity, 3)), np.zeros((capacity, 3)), *(np.zeros(capacity) for _ in range(3))]
-    return Contacts(*whole, *real, np.zeros((capacity, 2)))
+    return Contacts(*whole, *real, rolling=np.zeros((capacity, 2)))
 
 
 @inner

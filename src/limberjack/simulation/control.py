@@ -97,8 +97,8 @@ class Control:
 
     def _take_dynamics(self, model: Model) -> None:
         """Set up the activations: they are cut to their own ranges, and what drives them to those of the controls."""
+        dynamic = [a for a in model.actuators if a.dynamics]
         self._dynamic = np.array([i for i, a in enumerate(model.actuators) if a.dynamics], np.int64)
-        dynamic = [model.actuators[i] for i in self._dynamic]
         self.activation = np.zeros(len(dynamic))
         # range of the control, time constant of an exact filter, of another, range of the activation
         self._inputs = np.array(

@@ -24,9 +24,13 @@ def fill(table: Table, quick: bool, watch: Watch) -> list[Any]:
     model, found, errors = lj.scenes.bar_between_disks(), [], []
     start = lj.Simulation(model, "displacements")
     for k in _SHOWN:
-        done = lj.assemble(model, iterations=k, solver_iterations=30) if k else start
-        found.append((k, done.positions.copy(), done.rotations.copy()))
-        errors.append(done.error if k else start.joint_error().metres)
+        if k:
+            done = lj.assemble(model, iterations=k, solver_iterations=30)
+            found.append((k, done.positions, done.rotations))
+            errors.append(done.error)
+        else:
+            found.append((k, start.positions.copy(), start.rotations.copy()))
+            errors.append(start.joint_error().metres)
     part = table.part("error left after so many iterations", *(Column(f"e{k}", f"{k}", "m") for k in _SHOWN))
     part.add(**{f"e{k}": error for k, error in zip(_SHOWN, errors, strict=True)})
     table.bars.append(Bar(f"error after {_SHOWN[-1]} iterations [m]", errors[-1], 1e-9, False))
