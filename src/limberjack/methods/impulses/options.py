@@ -112,7 +112,7 @@ class Impulses(Method):
             value = getattr(self, word)
             if value is not None and not (isinstance(value, (int, float)) and 0.0 < value < 1e6):
                 raise StateError(f"{word} must be a number > 0, got {value!r}")
-        value: object = self.resistance
+        value: Any = self.resistance
         if isinstance(value, bool) or not (isinstance(value, (int, float)) and 0.0 <= value <= 1.0):
             raise StateError(f"resistance must be a number from 0 to 1, got {value!r}")
         for word in ("sleeping", "gradual", "events", "levels"):
