@@ -199,8 +199,8 @@ sim = lj.Simulation(scene.model, scene.method, scene.dt)
 CHAPTERS = {
     "Models": ("load", "save", "Builder", "Model", "Axis", "Motor", "register_joint", "register_constraint",
                "register_body_kind", "Proximity"),
-    "Simulations": ("Simulation", "resume", "Trajectory", "compare", "Comparison", "view", "Crowd", "BodyHandle",
-                    "JointHandle", "PointHandle", "Pace", "Tracker"),
+    "Simulations": ("Simulation", "resume", "replay", "Trajectory", "compare", "Comparison", "view", "Crowd",
+                    "BodyHandle", "JointHandle", "PointHandle", "Pace", "Tracker"),
     "Methods": ("Full", "Adaptive", "View", "Multipliers", "Displacements", "Impulses", "DivideAndConquer",
                 "capabilities", "Method", "Stepper"),
     "Dynamics": ("forward_dynamics", "inverse_dynamics", "mass_matrix", "forward_kinematics", "jacobian", "bias_forces",

@@ -154,7 +154,7 @@ UNKNOWN = {
     "add_gear": (("x", "h", "k"), 'no option "colour" in gear "x"; options are carrier, offset, ratio'),
     "add_joint": (("hinge", "x", "a", "b"), 'no option "colour" in hinge joint "x"'),
     "add_constraint": (("kind", "x", "a", "b"), 'no option "colour" in constraint "x"; options are data, position'),
-    "add_shape_sphere": (("a", 1.0), 'no option "colour" in sphere on body "a"; options are collide, color, density'),
+    "add_shape_sphere": (("a", 1.0), 'in sphere on body "a" .did you mean color..; options are collide, color'),
     "add_shape_mesh": (("a",), 'no option "colour" in mesh on body "a"'),
     "add_spring": (("a", "b"), 'no option "colour" in spring'),
     "add_no_slip": (("x", "a"), 'no option "colour" in no slip "x"; options are direction, position'),

@@ -15,7 +15,7 @@ import limberjack as lj
 
 TREE = lj.scenes.random_tree(bodies=12, seed=2, kinds=("hinge", "ball"))
 LOOPS = lj.scenes.n_four_bar()
-PERSON = lj.scenes.humanoid()
+PERSON = lj.scenes.humanoid(contacts=True)
 
 
 def flat(value):
@@ -61,7 +61,7 @@ FUNCTIONS = {
     "operational_inertia": lambda m, q, v: lj.operational_inertia(m, q, mid(m), linear=True),
 }
 OF_SHAPES = {
-    "distance": lambda m, q, v: lj.distance(m, q, *[s.body for s in m.shapes if s.collide][:60:59]).points,
+    "distance": lambda m, q, v: lj.distance(m, q, "head", "left_thumb_distal").points,
     "ray_cast": lambda m, q, v: lj.ray_cast(m, q, (2.0, 0.01 * v[0], 1.0), (-1.0, 0.0, 0.0)),
     "CollisionQuery": lambda m, q, v: contacts(m, q),
 }

@@ -355,7 +355,7 @@ class Replay:
     cut: int
 
 
-def replay(path: str | Path, tick: Callable[[int], None] = lambda n: None) -> Replay:
+def replay(path: str | Path, tick: Callable[[int], None] | None = None) -> Replay:
     """Simulate a recording again and compare every step with it; stop at the first that differs.
 
     Args:
@@ -371,7 +371,8 @@ def replay(path: str | Path, tick: Callable[[int], None] = lambda n: None) -> Re
         if isinstance(entry, _Frame):
             before = sim.steps
             divergence = _again(sim, entry)
-            tick(sim.steps - before)
+            if tick is not None:
+                tick(sim.steps - before)
         elif isinstance(entry, _Input):
             _apply(found.path, sim, entry)
         else:

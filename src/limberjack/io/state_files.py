@@ -152,8 +152,9 @@ def loads(data: bytes, path: Path) -> Simulation:
 
 def continued(sim: Simulation, clock: Mapping[str, Any], state: dict[str, np.ndarray]) -> None:
     """Set a simulation to a clock and the arrays of a snapshot from a file, after checks that protect the kernels."""
-    time = clock["base_time"] + (clock["steps"] - clock["base_steps"]) * clock["dt"]
-    sim.restore(_snapshot(dict(clock), _checked(state, sim, time)))
+    snapshot = _snapshot(dict(clock), state)
+    time = snapshot.base_time + (snapshot.steps - snapshot.base_steps) * snapshot.dt
+    sim.restore(dataclasses.replace(snapshot, arrays=_checked(state, sim, time)))
 
 
 def _restored(arrays: dict[str, np.ndarray], path: Path) -> Simulation:
@@ -205,6 +206,11 @@ def _checked(state: dict[str, np.ndarray], sim: Simulation, time: float) -> dict
 
     `restore` compares the names and shapes. Here: types, indices in range, and a valid state.
     """
+    if any(np.isnan(array).any() for array in state.values() if array.dtype.kind == "f"):
+        raise StateError("a number is NaN")
+    for name in ("q", "qd", "tau"):  # before joints made while running, whose gaps are still being closed
+        if name in state and state[name].shape == getattr(sim, name).shape:
+            setattr(sim, name, state[name])  # finite, unit quaternions: the rules of the setters
     restore_rows(sim, state, time)
     sim._kinematic.restore(sim.model, state)
     sim._kinematic.apply(sim)
@@ -220,10 +226,5 @@ def _checked(state: dict[str, np.ndarray], sim: Simulation, time: float) -> dict
     links = len(sim.model.arrays.links.parent)
     if link.ndim != 1 or data.shape != (len(link), 9) or ((link < 0) | (link >= links)).any():
         raise StateError("the wrenches do not fit the model")
-    if any(np.isnan(array).any() for array in state.values() if array.dtype.kind == "f"):
-        raise StateError("a number is NaN")
-    for name in ("q", "qd", "tau"):
-        if state[name].shape == own[name].shape:
-            setattr(sim, name, state[name])  # finite, unit quaternions: the rules of the setters
     # Kernels take writable arrays; those read from a file are not.
     return {name: array.copy() for name, array in state.items()}

@@ -87,9 +87,9 @@ _MOST_SWEEPS_EQUALITY = 1000
 # exert by this part of their diagonals. Islands of at most so many rows have the matrix of their responses from the
 # first sweep on: it costs as much as one or two sweeps over paths.
 _FIRST_STEP, _MOST_ROWS, _MOST_DOFS, _SHARED, _FEW_ROWS = 1, 192, 192, 1e-7, 96
-# What changes may grow for a while as contacts open and close, by this factor at most; after a step that is taken back,
-# so many sweeps come first.
-_ACCEPTED, _AFTER_FAILURE = 20.0, 3
+# What changes may grow for a while as contacts open and close, by this factor at most; after a step that does not halve
+# it, so many times as many sweeps come before the next.
+_ACCEPTED, _RARER = 20.0, 3
 # A direction is locked by joints where what is left of y, of size 1 before two paths cancel, is rounding; its square.
 _ROUNDING = 1e-20
 # Contacts whose response along the normal is below this times that along the tangents separate more slowly: a wedge of
@@ -653,9 +653,9 @@ def _sweeps(first, last, most, enough, packed):
                         for c in range(3):
                             packed.lam[k, c] = packed.kept[k, c]
                     _apply_all(first, last, packed)
-                    change, wait = before, _AFTER_FAILURE
+                    change, wait = before, _RARER * wait
                 else:
-                    wait = _FIRST_STEP if change < 0.5 * before else wait + 1
+                    wait = _FIRST_STEP if change < 0.5 * before else _RARER * wait
             due = done + wait
             if change < enough or (change < _STALLED and change > 0.5 * before):
                 break

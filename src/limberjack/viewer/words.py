@@ -82,7 +82,7 @@ _WORDS: dict[str, dict[str, Option]] = {
         "tree": Option(
             "Assembly tree",
             "Which joints are merged first: balanced, or those where forces act.",
-            choices=("balanced", "forces"),
+            choices=("balanced", "masses", "forces"),
         ),
         "integrator": Option("Integrator", _INTEGRATOR, choices=_TREE_STEPS),
         "threads": Option("Threads", "Processors that share the figures of a crowd.", least=1),

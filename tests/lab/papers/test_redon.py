@@ -40,7 +40,7 @@ def test_the_figures_are_those_of_the_paper():
     assert papers.chosen([]) == list(papers.FIGURES)
     assert papers.chosen(["redon/fig6", "redon/fig6"]) == ["redon/fig6"]
     assert papers.chosen(["redon/fig6", "redon"])[0] == "redon/fig6"
-    with pytest.raises(lj.UnknownName, match="redon/table1"):
+    with pytest.raises(lj.UnknownName, match="did you mean redon/fig6"):
         papers.chosen(["redon/fig7"])
 
 

@@ -167,9 +167,9 @@ def test_a_force_place_named_beforehand_is_near_the_root():
 
 
 def test_joints_that_move_much_are_near_the_root_of_the_tree():
-    """Of a humanoid hips and knees are above feet and toes in the assembly tree, which is one level deeper at most."""
+    """Balanced by masses, hips and knees are above feet and toes, and the tree is one level deeper at most."""
     model = lj.scenes.humanoid()
-    tree = lj.Simulation(model, lj.Adaptive(budget=1), dt=1e-3)._stepper.assembly
+    tree = lj.Simulation(model, lj.Adaptive(budget=1, tree="masses"), dt=1e-3)._stepper.assembly
     links = zip(model.joint_names, model.arrays.joint_link, strict=True)
     depth = {name: int(tree.depth[tree.node_of[i]]) for name, i in links if i >= 0}
     for side in ("left", "right"):
@@ -188,7 +188,7 @@ def test_the_tree_of_equal_figures_is_the_same_for_each():
             builder.add_body(f"{k}/{i}", mass=mass, com=(0, 0, -0.5), inertia=inertia)
             above = f"{k}/{i - 1}" if i else "world"
             builder.add_joint_hinge(f"{k}/j{i}", above, f"{k}/{i}", axis=(0, 1, 0), position=(0, 0, -1.0 * (i > 0)))
-    tree = lj.Simulation(builder.build(), lj.Adaptive(budget=2), dt=1e-3)._stepper.assembly
+    tree = lj.Simulation(builder.build(), lj.Adaptive(budget=2, tree="masses"), dt=1e-3)._stepper.assembly
     depth = tree.depth[tree.node_of]
     assert (depth[:9] == depth[9:]).all()
     assert depth[:4].mean() < depth[5:9].mean()  # what carries more is nearer to the root

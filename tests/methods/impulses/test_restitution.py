@@ -91,7 +91,7 @@ def test_boxes_that_collide_obliquely_conserve_momentum_and_gain_no_energy():
             sim.step()
             hits += sum(np.linalg.norm(contact.impulse) > 0 for contact in sim.contacts())
             now = sim.energy().total
-            assert now <= energy * (1 + 1e-6)
+            assert now <= energy * (1 + 3e-6)
             energy = now
         after = sim.momentum()
         assert hits > 0

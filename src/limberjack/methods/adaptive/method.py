@@ -168,7 +168,7 @@ def tree_options(model: Model, options: Adaptive) -> dict[str, Any]:
             if not info.is_loop and info.nv > 0:
                 priority[a.joint_link[model.joint_names.index(name)]] = k
         return {"priority": priority}
-    weight = _joint_weights(a.links)
+    weight = _joint_weights(a.links) if options.tree == "masses" else np.ones(n)
     if options.tree == "forces":
         ends = a.springs.link[a.springs.link >= 0]
         named = np.array([a.body_link[model.body_index(name)] for name in options.force_bodies], np.int64)
@@ -178,13 +178,10 @@ def tree_options(model: Model, options: Adaptive) -> dict[str, Any]:
 
 
 def _joint_weights(links: Links) -> np.ndarray:
-    """Return per link the weight of its joint in the assembly tree: the fourth root of the mass that it moves.
+    """Return per link the weight of its joint for `tree="masses"`: the fourth root of the mass that it moves.
 
-    That is what it carries, reduced by what it moves against if that is free.
-
-    Sides that are balanced by bodies alone are as likely to be cut at a toe as at a hip, and of few joints that can be
-    active the nearest to the root of the assembly tree matter most. The mass itself makes the tree of a chain twice as
-    deep; errors of small budgets are least with its fourth root to its square root.
+    That is what it carries, reduced by what it moves against if that is free. The mass itself makes the tree of a chain
+    twice as deep; errors of small budgets are least with its fourth root to its square root.
     """
     n, parent = len(links.parent), links.parent.tolist()
     carried, base = links.inertia[:, 9].tolist(), list(range(n))

@@ -80,7 +80,7 @@ class View:
 
 
 METRICS = ("joints", "mass")
-TREES = ("balanced", "forces")
+TREES = ("balanced", "masses", "forces")
 INTEGRATORS = ("semi_implicit", "euler", "implicit", "rk4", "variational", "projected")
 
 # Seconds over which missed motion is judged: longer than an update period, so that joints do not change at every
@@ -124,9 +124,11 @@ class Adaptive(Method):
             out; half of the error may come from either. Needs a tolerance, metric="mass" and the variational step.
         milliseconds: the time a step may take on average [ms]; the tolerance is widened while steps take longer, and
             narrowed again to what was asked for. Results then depend on the machine. Needs dt="auto".
-        tree: "balanced", by the fourth root of the mass that joints move; "forces" puts `force_bodies` and ends of
-            springs near the root of the assembly tree, where forces cost less and joints become active sooner; or a
-            function of the model that returns names of joints in the order the tree is cut at.
+        tree: what the assembly tree is balanced by: "balanced", the number of bodies, as in the paper; "masses", the
+            fourth root of the mass that joints move, so that hips are nearer to its root than toes; "forces", the
+            number of bodies, but with `force_bodies` and ends of springs near the root, where forces cost less and
+            joints become active sooner. Or a function of the model that returns names of joints in the order the tree
+            is cut at.
         force_bodies: names of bodies for tree="forces".
         integrator: "semi_implicit", "euler" (the paper's), "implicit", "rk4", "variational" or "projected".
         threads: where trees are updated in turns (eight and more that nothing ties together), they are updated and
