@@ -797,7 +797,7 @@ class ContactAdaptiveStepper(ConstrainedAdaptiveStepper):
         self._known_wrenches = Wrenches(arrays["list_push_link"].copy(), arrays["list_push_data"].copy())
         self._friction_forces[:] = arrays["rub"]
         self._free_step.contact_set.set_state_arrays(
-            {k: arrays[f"{k}_free"] for k in ("list_contacts", "list_impulses")}
+            {k.removesuffix("_free"): v for k, v in arrays.items() if k.endswith("_free")}
         )
         self._asleep[:], self._at_rest[:] = arrays["asleep"], arrays["at_rest"]
         self._calm[:], self._quiet[:] = arrays["calm"], arrays["quiet"]
