@@ -90,7 +90,7 @@ class ContactSet:
             extent = extents_of(self.detector.shapes, n)
         if self._packed is None:
             self._packed = new_path_rows(n, nv, *self._room)
-        sized = {"seen": np.zeros(n, np.int64), "dense": np.zeros((3, nv)), "inverse": np.zeros(nv), "z": np.zeros(nv)}
+        sized = {"seen": np.zeros(n, np.int64), "dense": np.zeros((nv, 4)), "inverse": np.zeros(nv), "z": np.zeros(nv)}
         self._packed = self._packed._replace(**sized)
         self.state = new_contact_state(links, drives, friction, extent, self._packed)
 

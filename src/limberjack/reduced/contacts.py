@@ -34,7 +34,7 @@ from limberjack.reduced.kinematics import kinematics
 from limberjack.reduced.rnea import direction
 from limberjack.reduced.rows import ROW, ROW_END, evaluate_rows
 from limberjack.reduced.work import DI, D, R, U, W, Work, new_work
-from limberjack.spatial.lanes import lane, load4, splat, store4
+from limberjack.spatial.lanes import lane, load4, pack, splat, store4
 from limberjack.spatial.quaternions import quaternion_from_matrix
 from limberjack.spatial.vectors import cross
 
@@ -52,13 +52,11 @@ __all__ = [
     "TARGET",
     "TORSION",
     "collect_blocks",
-    "eliminate_along_path",
     "fall_of",
     "has_impact",
     "mark_trees",
     "new_contact_state",
     "new_path_rows",
-    "pack_path",
     "projected_gauss_seidel",
     "push_out_speed",
     "set_poses",
@@ -138,12 +136,12 @@ class PathRows(NamedTuple):
     """Blocks of rows over trees; n links, m blocks, c nonzeros in them."""
 
     seen: np.ndarray  # (n,) links of the path being walked
-    dense: np.ndarray  # (3, nv) y before it is packed
+    dense: np.ndarray  # (nv, 4) y before it is packed
     inverse: np.ndarray  # (nv,) 1 / D
     z: np.ndarray  # (nv,) z / D
     start: np.ndarray  # (m + 1,) nonzeros of each block
     column: np.ndarray  # (c,) dofs
-    y: np.ndarray  # (c, 3)
+    y: np.ndarray  # (c, 4) of up to three rows
     kind: np.ndarray  # (m,)
     source: np.ndarray  # (m,) contact, row or dof
     coefficients: np.ndarray  # (m, _COEFFICIENTS)
@@ -161,8 +159,8 @@ class PathRows(NamedTuple):
 def new_path_rows(links: int, nv: int, blocks: int, nonzeros: int) -> PathRows:
     """Return arrays for so many blocks of rows and nonzeros in them."""
     return PathRows(
-        np.zeros(links, np.int64), np.zeros((3, nv)), np.zeros(nv), np.zeros(nv), np.zeros(blocks + 1, np.int64),
-        np.zeros(nonzeros, np.int64), np.zeros((nonzeros, 3)), np.zeros(blocks, np.int64), np.zeros(blocks, np.int64),
+        np.zeros(links, np.int64), np.zeros((nv, 4)), np.zeros(nv), np.zeros(nv), np.zeros(blocks + 1, np.int64),
+        np.zeros(nonzeros, np.int64), np.zeros((nonzeros, 4)), np.zeros(blocks, np.int64), np.zeros(blocks, np.int64),
         np.zeros((blocks, _COEFFICIENTS)), np.zeros((blocks, 9)), np.zeros((blocks, 3)), np.zeros((blocks, 3)),
         np.zeros(blocks, np.uint8), np.full(blocks, -1, np.int64), np.zeros(blocks, np.int64),
         np.zeros(blocks, np.int64), new_responses(nv, 3 * blocks), np.zeros(4),
@@ -221,17 +219,17 @@ def new_contact_state(
 
 
 @outlined
-def eliminate_along_path(links, link, row, nx, ny, nz, fx, fy, fz, own, share, work, qd, dense):
-    """Add the forward elimination of a wrench on `link` (torque at its origin) to dense[row]; return J qd.
+def _eliminate_along_path(links, link, nx, ny, nz, fx, fy, fz, own, share, work, qd, dense):
+    """Add the forward elimination of the wrenches of three lanes on `link` (torque at its origin) to `dense`.
 
-    With own >= 0, a dof of `link`, a joint force `share` on it is included.
+    With own >= 0, a dof of `link`, a joint force `share` on it is included. Returns J qd.
     """
     rows, subspace, reduced, pivot = work.rows, work.subspace, work.reduced, work.pivot
     ax, ay, az, bx, by, bz = nx, ny, nz, fx, fy, fz
-    i, rate = link, 0.0
+    i, rate = link, splat(0.0)
     while i >= 0:
         kind = links.kind[i]
-        seen = 0.0
+        seen = splat(0.0)
         for a in range(links.dof[i]):
             v = links.v_start[i] + a
             sx, sy, sz, tx, ty, tz = direction(kind, i, v, rows, subspace)
@@ -239,10 +237,10 @@ def eliminate_along_path(links, link, row, nx, ny, nz, fx, fy, fz, own, share, w
             plain = sx * ax + sy * ay + sz * az + tx * bx + ty * by + tz * bz
             if v == own:
                 seen, plain = seen + share, plain + share
-            rate += plain * qd[v]
-            dense[row, v] += seen
+            rate = rate + qd[v] * plain
+            store4(dense, v, 0, load4(dense, v, 0) + seen)
             if kind != HINGE and kind != SLIDE:
-                s = seen * pivot[v, a]
+                s = pivot[v, a] * seen
                 nx, ny, nz = nx - reduced[v, 0] * s, ny - reduced[v, 1] * s, nz - reduced[v, 2] * s
                 fx, fy, fz = fx - reduced[v, 3] * s, fy - reduced[v, 4] * s, fz - reduced[v, 5] * s
         cx, cy, cz = cross(rows[i, D], rows[i, D + 1], rows[i, D + 2], fx, fy, fz)
@@ -250,7 +248,7 @@ def eliminate_along_path(links, link, row, nx, ny, nz, fx, fy, fz, own, share, w
         cx, cy, cz = cross(rows[i, D], rows[i, D + 1], rows[i, D + 2], bx, by, bz)
         ax, ay, az = ax + cx, ay + cy, az + cz
         if kind == HINGE or kind == SLIDE:
-            s = seen * rows[i, DI]
+            s = rows[i, DI] * seen
             nx, ny, nz = nx - rows[i, U] * s, ny - rows[i, U + 1] * s, nz - rows[i, U + 2] * s
             fx, fy, fz = fx - rows[i, U + 4] * s, fy - rows[i, U + 5] * s, fz - rows[i, U + 6] * s
         i = links.parent[i]
@@ -258,7 +256,7 @@ def eliminate_along_path(links, link, row, nx, ny, nz, fx, fy, fz, own, share, w
 
 
 @inner
-def pack_path(links, link, stamp, at, packed):
+def _pack_path(links, link, stamp, at, packed):
     """Pack y of the links from `link` up to where an earlier path joins, from index `at` on; return the next index."""
     i, room = link, len(packed.column)
     while i >= 0 and packed.seen[i] != stamp:
@@ -266,10 +264,8 @@ def pack_path(links, link, stamp, at, packed):
         for v in range(links.v_start[i], links.v_start[i] + links.dof[i]):
             if at < room:
                 packed.column[at] = v
-                for c in range(3):
-                    packed.y[at, c] = packed.dense[c, v]
-            for c in range(3):
-                packed.dense[c, v] = 0.0
+                store4(packed.y, at, 0, load4(packed.dense, v, 0))
+            store4(packed.dense, v, 0, splat(0.0))
             at += 1
         i = links.parent[i]
     return at
@@ -347,11 +343,10 @@ def _velocity(k, packed):
         u = packed.responses.velocity
         return u[0, r], u[0, r + 1], u[0, r + 2]
     f, y, z = packed.coefficients, packed.y, packed.z
-    u0, u1, u2 = f[k, FREE_VELOCITY], f[k, FREE_VELOCITY + 1], f[k, FREE_VELOCITY + 2]
+    u = load4(f, k, FREE_VELOCITY)
     for t in range(packed.start[k], packed.start[k + 1]):
-        s = z[packed.column[t]]
-        u0, u1, u2 = u0 + y[t, 0] * s, u1 + y[t, 1] * s, u2 + y[t, 2] * s
-    return u0, u1, u2
+        u = u + load4(y, t, 0) * splat(z[packed.column[t]])
+    return lane(u, 0), lane(u, 1), lane(u, 2)
 
 
 @inner
@@ -834,16 +829,25 @@ def _tangent(x, y, z):
 
 
 @inner
-def _contact_row(links, link, sign, row, point, x, y, z, work, qd, dense):
-    """Add the forward elimination of the force sign (x, y, z) at a point of the world on `link`; return J qd."""
+def _contact_rows(links, link, sign, axes, k, point, work, qd, dense):
+    """Add the forward elimination of `sign` times the axes of contact k, forces at a point on `link`; return J qd."""
     rows = work.rows
-    cx, cy, cz = cross(
-        point[0] - rows[link, R + 3], point[1] - rows[link, R + 7], point[2] - rows[link, R + 11], x, y, z
+    fx = sign * pack(axes[k, 0], axes[k, 3], axes[k, 6])
+    fy = sign * pack(axes[k, 1], axes[k, 4], axes[k, 7])
+    fz = sign * pack(axes[k, 2], axes[k, 5], axes[k, 8])
+    x, y, z = point[0] - rows[link, R + 3], point[1] - rows[link, R + 7], point[2] - rows[link, R + 11]
+    nx, ny, nz = cross(x, y, z, fx, fy, fz)
+    return _eliminate_along_path(links, link, nx, ny, nz, fx, fy, fz, np.int64(-1), splat(0.0), work, qd, dense)
+
+
+@inner
+def _single_row(links, link, nx, ny, nz, fx, fy, fz, own, share, work, qd, dense):
+    """Add the forward elimination of one wrench on `link`, and of `share` on its dof `own`; return J qd."""
+    n, f = (pack(nx, 0.0, 0.0), pack(ny, 0.0, 0.0), pack(nz, 0.0, 0.0)), (pack(fx, 0.0, 0.0), pack(fy, 0.0, 0.0))
+    rate = _eliminate_along_path(
+        links, link, n[0], n[1], n[2], f[0], f[1], pack(fz, 0.0, 0.0), own, pack(share, 0.0, 0.0), work, qd, dense
     )
-    return eliminate_along_path(
-        links, link, row, sign * cx, sign * cy, sign * cz, sign * x, sign * y, sign * z, np.int64(-1), 0.0, work, qd,
-        dense,
-    )  # fmt: skip
+    return lane(rate, 0)
 
 
 @inner
@@ -876,12 +880,10 @@ def _add_contact(links, k, c, h, push, contacts, found, work, state):
     p.axes[k, 3], p.axes[k, 4], p.axes[k, 5] = ux, uy, uz
     p.axes[k, 6], p.axes[k, 7], p.axes[k, 8] = vx, vy, vz
     before = 0.0
-    for r in range(3):
-        x, y, z = p.axes[k, 3 * r], p.axes[k, 3 * r + 1], p.axes[k, 3 * r + 2]
-        rate = _contact_row(links, a, 1.0, r, point, x, y, z, work, t.free_velocity, p.dense)
-        if b >= 0:
-            rate += _contact_row(links, b, -1.0, r, point, x, y, z, work, t.free_velocity, p.dense)
-        p.coefficients[k, FREE_VELOCITY + r] = rate
+    rate = _contact_rows(links, a, 1.0, p.axes, k, point, work, t.free_velocity, p.dense)
+    if b >= 0:
+        rate = rate + _contact_rows(links, b, -1.0, p.axes, k, point, work, t.free_velocity, p.dense)
+    store4(p.coefficients, k, FREE_VELOCITY, rate)
     for end in range(2):
         i = a if end == 0 else b
         if i >= 0:
@@ -911,9 +913,9 @@ def _add_contact(links, k, c, h, push, contacts, found, work, state):
 @inner
 def _pack_paths(links, a, b, k, p):
     """Pack block k, on links a and b; return the index after its last nonzero."""
-    at = pack_path(links, a, k + 1, p.start[k], p)
+    at = _pack_path(links, a, k + 1, p.start[k], p)
     if b >= 0:
-        at = pack_path(links, b, k + 1, at, p)
+        at = _pack_path(links, b, k + 1, at, p)
     return at
 
 
@@ -922,18 +924,22 @@ def _add_rolling(links, k, c, h, contacts, found, work, state):
     """Fill block k with torsional and rolling friction of contact c, the block before; return the index after it."""
     p = state.packed
     a, b = contacts.link_a[c], contacts.link_b[c]
+    for r in range(9):
+        p.axes[k, r] = p.axes[k - 1, r]
+    tx = pack(p.axes[k, 0], p.axes[k, 3], p.axes[k, 6])
+    ty = pack(p.axes[k, 1], p.axes[k, 4], p.axes[k, 7])
+    tz = pack(p.axes[k, 2], p.axes[k, 5], p.axes[k, 8])
+    none, rate = splat(0.0), splat(0.0)
+    for end in range(2):
+        i, sign = (a, 1.0) if end == 0 else (b, -1.0)
+        if i >= 0:
+            rate = rate + _eliminate_along_path(
+                links, i, sign * tx, sign * ty, sign * tz, none, none, none, np.int64(-1), none, work,
+                state.free_velocity, p.dense,
+            )  # fmt: skip
+    store4(p.coefficients, k, FREE_VELOCITY, rate)
     for r in range(3):
-        x, y, z = p.axes[k - 1, 3 * r], p.axes[k - 1, 3 * r + 1], p.axes[k - 1, 3 * r + 2]
-        p.axes[k, 3 * r], p.axes[k, 3 * r + 1], p.axes[k, 3 * r + 2] = x, y, z
-        rate = 0.0
-        for end in range(2):
-            i, sign = (a, 1.0) if end == 0 else (b, -1.0)
-            if i >= 0:
-                rate += eliminate_along_path(
-                    links, i, r, sign * x, sign * y, sign * z, 0.0, 0.0, 0.0, np.int64(-1), 0.0, work,
-                    state.free_velocity, p.dense,
-                )  # fmt: skip
-        p.coefficients[k, FREE_VELOCITY + r] = rate
+        x, y, z = p.axes[k, 3 * r], p.axes[k, 3 * r + 1], p.axes[k, 3 * r + 2]
         p.lam[k, r] = h * (found[c, 4] * x + found[c, 5] * y + found[c, 6] * z)
     p.coefficients[k, TARGET] = 0.0
     p.coefficients[k, TORSION], p.coefficients[k, BOUND] = contacts.rolling[c, 0], contacts.rolling[c, 1]
@@ -973,22 +979,22 @@ def _add_row(links, table, k, r, h, constraint, work, state):
             if end == 0:
                 x, y, z = x + pair_state[p, GAP], y + pair_state[p, GAP + 1], z + pair_state[p, GAP + 2]
             cx, cy, cz = cross(x, y, z, fx, fy, fz)
-            rate += eliminate_along_path(
-                links, i, np.int64(0), sign * (nx + cx), sign * (ny + cy), sign * (nz + cz), sign * fx, sign * fy,
+            rate += _single_row(
+                links, i, sign * (nx + cx), sign * (ny + cy), sign * (nz + cz), sign * fx, sign * fy,
                 sign * fz, np.int64(-1), 0.0, work, t.free_velocity, t.packed.dense,
             )  # fmt: skip
     for c in range(2):
         v = table.indices[r, c]
         if v >= 0:
             i = _owner(links, constraint.path, r, v)
-            rate += eliminate_along_path(
-                links, i, np.int64(0), 0.0, 0.0, 0.0, 0.0, 0.0, 0.0, v, table.share[r, c], work, t.free_velocity,
+            rate += _single_row(
+                links, i, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0, v, table.share[r, c], work, t.free_velocity,
                 t.packed.dense,
             )  # fmt: skip
     at = t.packed.start[k]
     for slot in range(4):
         if constraint.path[r, slot] >= 0:
-            at = pack_path(links, constraint.path[r, slot], stamp, at, t.packed)
+            at = _pack_path(links, constraint.path[r, slot], stamp, at, t.packed)
     inequality = table.role[r] == INEQUALITY
     if not inequality and table.terms[table.term_start[r], 0] == REGISTERED:
         # it may depend on time: the free velocity leads to where it closes, and contacts leave its rate as it is
@@ -1010,14 +1016,14 @@ def _add_friction(links, k, i, v, h, work, state):
     """Fill block k with the dry friction of dof v of link i; return the index after its last nonzero."""
     p = state.packed
     t = state
-    p.coefficients[k, FREE_VELOCITY] = eliminate_along_path(
-        links, i, np.int64(0), 0.0, 0.0, 0.0, 0.0, 0.0, 0.0, v, 1.0, work, t.free_velocity, p.dense
+    p.coefficients[k, FREE_VELOCITY] = _single_row(
+        links, i, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0, v, 1.0, work, t.free_velocity, p.dense
     )
     p.coefficients[k, TARGET], p.coefficients[k, BOUND] = 0.0, h * t.friction[v]
     p.kind[k], p.source[k] = DRY_FRICTION, v
     p.lam[k, 0] = h * min(max(t.dry[v], -t.friction[v]), t.friction[v])
     p.lam[k, 1] = p.lam[k, 2] = 0.0
-    return pack_path(links, i, k + 1, p.start[k], p)
+    return _pack_path(links, i, k + 1, p.start[k], p)
 
 
 @inner

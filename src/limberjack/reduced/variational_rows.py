@@ -301,7 +301,7 @@ def _solve_free(links, rows, span, k, factored, h, soft, keep, w):
         _save_left(links, span, w)
     solve_accelerations(links, span, work.subspace, work.reduced, work.pivot, work.rest, work.rows, w.qdd)
     if _has_rows(rows, k):
-        return constrain(links, rows.table, span, k, AHEAD, h, ACTIVE_GAP, soft, work, rows.constraint, w.qdd)
+        return constrain(links, rows.table, span, k, AHEAD, h, ACTIVE_GAP, soft, factored, work, rows.constraint, w.qdd)
     return 0
 
 
@@ -427,7 +427,7 @@ def _solve_contacts(links, external, rows, blocks, span, h, w, contact):
             solve_accelerations(links, span, work.subspace, work.reduced, work.pivot, work.rest, work.rows, w.qdd)
             if _has_rows(rows, k):
                 status = constrain(
-                    links, rows.table, span, k, AHEAD, h, ACTIVE_GAP, external.stiff, work, rows.constraint, w.qdd
+                    links, rows.table, span, k, AHEAD, h, ACTIVE_GAP, external.stiff, True, work, rows.constraint, w.qdd
                 )
                 if status != 0:
                     return status
@@ -868,7 +868,9 @@ def constrained_velocities_at(
             return status
         solve_accelerations(links, span, near.subspace, near.reduced, near.pivot, near.rest, near.rows, w.qdd)
         if giving:
-            status = constrain(links, rows.table, span, k, GIVING, h, ACTIVE_GAP, True, near, rows.constraint, w.qdd)
+            status = constrain(
+                links, rows.table, span, k, GIVING, h, ACTIVE_GAP, True, False, near, rows.constraint, w.qdd
+            )
             if status != 0:
                 return status
         for v in range(span[DOF], span[DOF + 1]):
@@ -879,7 +881,7 @@ def constrained_velocities_at(
             evaluate_rows_at(rows.table, k, time, q, w.qd, near.rows, constraint.velocities, constraint)
             correction = constraint.correction
             status = constrain(
-                links, rows.table, span, k, VELOCITY, 0.0, ACTIVE_GAP, False, near, constraint, correction
+                links, rows.table, span, k, VELOCITY, 0.0, ACTIVE_GAP, False, False, near, constraint, correction
             )
             if status != 0:
                 return status
