@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 
 import limberjack as lj
 from limberjack import scenes
+from limberjack.contact.bundles import STRANDS
 
 
 def piled_figures():
@@ -57,7 +60,8 @@ def test_threads_give_the_same_bits(case):
     # the contacts are divided for threads, or this would test nothing
     assert sim.stats["contacts"] > 0
     if case in ("pile", "game", "pyramid", "figures"):
-        assert sim._stepper._sweeps.bundles.count[3] > 1
+        stepper: Any = sim._stepper
+        assert stepper._sweeps.bundles.count[STRANDS] > 1
 
 
 def test_snapshots_and_restored_states_agree_on_threads():

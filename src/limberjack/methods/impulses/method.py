@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 
 from limberjack.collision.detect import Contact, Detector, grown, new_detector
+from limberjack.collision.narrow import new_scratch
 from limberjack.collision.shapes import shape_names
 from limberjack.constraints.black_box import raise_failed
 from limberjack.constraints.table import DRIVE, EQUALITY
@@ -92,6 +93,7 @@ class ImpulsesStepper(AttachedState):
         helpers = 0 if options.events else options.threads - 1
         self._team = new_team(helpers, 64 + len(whole.bodies.kind) // BODIES)
         self._pool = ThreadPoolExecutor(helpers, "limberjack-impulses") if helpers else None
+        self._scratches = [new_scratch() for _ in range(helpers)]
         self._bulk = _new_bulk(whole, self._team)
         self._own = (self._bulk.mass.copy(), self._bulk.own.copy(), self._bulk.round.copy())
         self._moves: dict[int, np.ndarray] = {}  # poses of the coms of moved links
@@ -99,7 +101,7 @@ class ImpulsesStepper(AttachedState):
         self._springs = springs._replace(**{name: getattr(springs, name)[:0] for name in springs._fields if soft})
         self._shape_names = shape_names(model)
         hidden = tuple(self._shape_names) if "contacts" in ignored else ()
-        self._detector: Detector = new_detector(model, whole.center, hidden)
+        self._detector: Detector = new_detector(model, whole.center, hidden, self._team)
         _set_extents(self._detector, self._bulk)
         self._cache: WarmStart = new_warm_start(len(self._detector.contacts.depth))
         self._figures: Figures = new_figures(None, len(self._bulk.mass), 0)
@@ -309,9 +311,13 @@ class ImpulsesStepper(AttachedState):
         """Take steps while other threads help."""
         if self._pool is None:
             return steps(*arguments)
-        shared = (self._detector.contacts, self._cache, self._graph, self._sweeps, self._bulk, self._s)
+        d = self._detector
+        shared = (d.broad, d.contacts, self._cache, self._graph, self._sweeps, self._bulk, self._s)
         self._team.signal[STOP] = 0
-        others = [self._pool.submit(help_out, self._setup.gravity, *shared) for _ in range(self._options.threads - 1)]
+        others = [
+            self._pool.submit(help_out, self._setup, d.shapes, d.filters, scratch, *shared)
+            for scratch in self._scratches
+        ]
         try:
             return steps(*arguments)
         finally:

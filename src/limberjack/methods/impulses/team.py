@@ -7,6 +7,8 @@ of bodies and contacts alone. Sums over contacts of a body are taken strand by s
 from __future__ import annotations
 
 from limberjack._jit import inner, kernel, outlined
+from limberjack.collision.broad import place_some, search_some
+from limberjack.collision.detect import narrow_some, write_some
 from limberjack.contact.bundles import (
     BODIES,
     copy_bodies,
@@ -27,6 +29,9 @@ from limberjack.spatial.team import (
     FILL,
     MARK,
     MOVE,
+    NARROW,
+    PAIR,
+    PLACE,
     PUSH,
     RELAX,
     RETURN,
@@ -34,6 +39,7 @@ from limberjack.spatial.team import (
     STORE,
     SWEEP,
     WARM,
+    WRITE,
     finish,
     next_piece,
     pause,
@@ -90,7 +96,7 @@ def settle_all(h, bulk, bundles, s):
 
 
 @outlined
-def _help(task, piece, gravity, contacts, cache, graph, sweeps, bulk, s):
+def _help(task, piece, setup, shapes, filters, scratch, broad, contacts, cache, graph, sweeps, bulk, s):
     """Do a piece of a task."""
     bundles = sweeps.bundles
     if task == SWEEP:
@@ -106,7 +112,7 @@ def _help(task, piece, gravity, contacts, cache, graph, sweeps, bulk, s):
     elif task == RETURN:
         return_velocities(piece, bulk.led, s.u, bundles)
     elif task == MOVE:
-        _move(piece, gravity, bulk, s)
+        _move(piece, setup.gravity, bulk, s)
     elif task == SETTLE:
         _settle(piece, bulk, bundles, s)
     elif task == MARK:
@@ -115,24 +121,32 @@ def _help(task, piece, gravity, contacts, cache, graph, sweeps, bulk, s):
         fill_strand(piece, sweeps.link, graph.order, contacts, cache.found, s.pose, bundles)
     elif task == STORE:
         store_some(piece, contacts, graph, sweeps, cache)
+    elif task == PLACE:
+        place_some(piece, shapes, s.pose, bulk.reach, broad)
+    elif task == PAIR:
+        search_some(piece, shapes, filters, s.pose, bulk.reach, broad)
+    elif task == NARROW:
+        narrow_some(piece, shapes, broad, scratch)
+    elif task == WRITE:
+        write_some(piece, shapes, broad, contacts)
 
 
 @kernel
 def help_out(
-    # in
-    gravity,
+    # model
+    setup, shapes, filters,
     # out
-    contacts, cache, graph, sweeps, bulk, s,
+    scratch, broad, contacts, cache, graph, sweeps, bulk, s,
 ):  # fmt: skip
     """Take pieces of the tasks of the steps that another thread takes, until these end.
 
-    Arguments are those of `step.take_steps`.
+    Arguments are those of `step.take_steps`; scratch: of the narrow phase, this thread's own.
     """
     team, idle = bulk.team, 0
     while True:
         piece = take_last(team)
         if piece >= 0:
-            _help(team.task[0], piece, gravity, contacts, cache, graph, sweeps, bulk, s)
+            _help(team.task[0], piece, setup, shapes, filters, scratch, broad, contacts, cache, graph, sweeps, bulk, s)
             finish(team)
             idle = 0
         else:
