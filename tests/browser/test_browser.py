@@ -102,6 +102,8 @@ def opened(page):
         page.goto(viewer.url)
         assert until(lambda: _pumped(page, viewer.server.get_clients), 90.0)
         assert until(lambda: _pumped(page, lambda: colored(canvas(page)).sum() > 60), 90.0)
+        # where kernels were not compiled before
+        assert until(lambda: _pumped(page, lambda: viewer.runner.state == "ready"), 300.0)
         return viewer
 
     yield open_
