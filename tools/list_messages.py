@@ -153,12 +153,13 @@ def filled(page: str) -> str:
 
     FILES are beginnings of paths in the package; the first marker that fits takes a message.
     """
-    marker = re.compile(r"(<!-- messages of (.*?) -->\n)(?:- .*\n)*(?=<!-- end -->)")
+    marker = re.compile(r"(<!-- messages of (.*?) -->\n).*?(?=<!-- end -->)", re.S)
     topics = [tuple(found[2].split()) for found in marker.finditer(page)]
     lists = {topic: "" for topic in topics}
     for one in messages():
         quote = "``" if "`" in one.text else "`"
-        kind = f" [{one.kind}](faq.md#errors-and-warnings)" if one.kind else ""
+        about = f"[{one.kind}](faq.md#errors-and-warnings)" if one.kind else "Printed by the command line."
         topic = next(topic for topic in topics if one.source.startswith(topic))
-        lists[topic] += f"- {quote}{one.text}{quote}{kind}\n"
-    return marker.sub(lambda found: found[1] + lists[tuple(found[2].split())], page)
+        # a heading each: the search of the site finds sections, and their headings first
+        lists[topic] += f"\n#### {quote}{one.text}{quote}\n\n{about}\n"
+    return marker.sub(lambda found: f"{found[1]}{lists[tuple(found[2].split())]}\n", page)

@@ -25,7 +25,7 @@ from limberjack.cli.terminal import shown
 from limberjack.methods import FEATURES, METHODS, VERBS, Method, method_of, require_support, require_verb
 from limberjack.model.joints import KINDS
 from limberjack.viewer.gallery import grouped
-from limberjack.viewer.words import options_table
+from limberjack.viewer.words import options_page
 
 DOCS = Path(__file__).parent.parent / "docs"
 NOTE = "<!-- written by tools/make_docs.py; edit that, or what it reads -->\n"
@@ -308,8 +308,8 @@ Every public name with its arguments and what they mean, from the docstrings. `i
 
 
 def panel_options() -> str:
-    """Return the table of the options of all methods, in the words of the viewer's panel."""
-    return options_table([method_of(name) for name in METHODS])
+    """Return the options of all methods, in the words of the viewer's panel."""
+    return options_page([method_of(name) for name in METHODS])
 
 
 def small_pictures() -> str:

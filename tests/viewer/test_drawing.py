@@ -45,7 +45,7 @@ def test_meshes_are_closed_and_face_outwards(mesh, volume):
 
 
 def test_a_press_without_a_point_is_found_by_its_ray():
-    """Where the page sends no point, or no instance, the part nearest to the ray is gripped, where the ray passes it."""
+    """Where the page sends no point or no instance, the part nearest to the ray is gripped, where the ray passes it."""
     import asyncio
     from types import SimpleNamespace
     from unittest.mock import MagicMock
