@@ -171,6 +171,8 @@ def _ways(x, n, turned, run):
     total += late + k + len(x) + x.shape[0]
     for value in x:
         total += value
+    for value in (total, a, 0.5 * b):  # through the tuple of three values that are known already
+        total += value
     return total, found, i
 
 
