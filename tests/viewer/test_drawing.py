@@ -157,6 +157,29 @@ def test_a_box_is_framed_whole():
         assert 0.5 < used.max() < 1.0
 
 
+def test_a_window_that_changes_its_shape_keeps_its_camera():
+    """A camera that was told where to look is known as such in a window of another shape, one that was moved is not."""
+    from types import SimpleNamespace
+
+    from limberjack.viewer.framing import Framing
+
+    model = lj.scenes.pendulum(links=3)
+    framing = Framing(Drawing(model), [np.zeros(3)], 1, None, None)
+    eye = framing.home(1.5)
+    framing.tell(eye)
+    camera = SimpleNamespace(position=eye.position, look_at=eye.target, aspect=1.5)
+    framing.step_back(framing.box[0] - 0.5, framing.box[1] + 0.5, [camera])
+    wide = camera.position
+    assert not np.allclose(wide, eye.position) and framing.is_ours(camera)
+    camera.aspect = 0.9  # the panel is docked
+    assert framing.is_ours(camera)
+    framing.step_back(framing.box[0] - 0.5, framing.box[1] + 0.5, [camera])
+    target = np.asarray(camera.look_at)
+    assert np.linalg.norm(camera.position - target) > 1.2 * np.linalg.norm(wide - target)
+    camera.position = camera.position + (0.5, 0.5, 0.0)
+    assert not framing.is_ours(camera)
+
+
 def test_strings_span_their_ends():
     """The pose of a string takes the ends of a unit rod along z to where they belong, whatever the direction."""
     rng = np.random.default_rng(5)

@@ -276,7 +276,8 @@ class Viewer:
             aspect, position = self._aimed.get(client.client_id, (0.0, np.zeros(3)))
             if aspect and abs(camera.aspect / aspect - 1.0) > 0.05:
                 off = np.linalg.norm(np.array(camera.position) - position)
-                if off < 0.01 * np.linalg.norm(position - np.array(camera.look_at)):
+                same = off < 0.01 * np.linalg.norm(position - np.array(camera.look_at))
+                if same or (self._framing is not None and self._framing.is_ours(camera)):
                     self._aim(client)
 
     def _aim(self, client: Any, preset: str = "home") -> None:
@@ -288,6 +289,8 @@ class Viewer:
         except (AssertionError, ZeroDivisionError):  # a page that has not told its size yet
             aspect = 0.0
         eye = self._framing.toward(preset, aspect or 1.3)
+        if preset == "home":
+            self._framing.tell(eye)
         self._aimed[client.client_id] = (aspect, eye.position)
         distance = float(np.linalg.norm(eye.position - eye.target))
         with client.atomic():

@@ -49,7 +49,7 @@ class Framing:
         self._drawing, self._runs, self._exact = drawing, runs, exact
         self._way = None if way is None else np.array(way, float)
         self.keep = True
-        self._told: deque[np.ndarray] = deque(maxlen=12)
+        self._told: deque[np.ndarray] = deque(maxlen=40)
         self.see(motion)
 
     @property
@@ -77,7 +77,6 @@ class Framing:
         self.anchor: np.ndarray | None = None if leads_away else self.box.mean(axis=0)
         self._slack = 0.1 * size if leads_away else _SLACK * size
         self.moved, self._first = np.zeros(3), self.box
-        self._told.append(self.box)
         self.offsets = self._side_by_side()
 
     def _side_by_side(self) -> np.ndarray:
@@ -88,13 +87,13 @@ class Framing:
         corners = np.abs(right) @ (self.box[1] - self.box[0])
         return (np.arange(self._runs) - 0.5 * (self._runs - 1))[:, None] * (_PITCH * float(corners) * right)
 
-    def home(self, aspect: float | None = None, box: np.ndarray | None = None) -> Eye:
-        """Return the camera that shows everything, or another box (2, 3), in a window of that width / height."""
+    def home(self, aspect: float | None = None) -> Eye:
+        """Return the camera that shows everything in a window of that width / height."""
         if self._exact is not None:
             return self._exact._replace(
                 position=self._exact.position + self.moved, target=self._exact.target + self.moved
             )
-        around, box = self.offsets, self.box if box is None else box
+        around, box = self.offsets, self.box
         box = np.stack([box[0] + around.min(axis=0), box[1] + around.max(axis=0)]) + self.moved
         eye = framed(box, aspect or _ASPECT, self.way)
         return above_ground(self._drawing, eye, 0.25 * float((box[1] - box[0]).max()))
@@ -117,7 +116,7 @@ class Framing:
         if not self.keep or far <= self._slack or not np.isfinite(far):
             return
         step = away * (1.0 - self._slack / far)
-        ours = [self._is_ours(camera) for camera in cameras]
+        ours = [self.is_ours(camera) for camera in cameras]
         self.moved = self.moved + step
         for camera, own in zip(cameras, ours, strict=True):
             if own:
@@ -125,18 +124,18 @@ class Framing:
             else:
                 camera.position = camera.position + step  # the target moves along
 
-    def _is_ours(self, camera: Any) -> bool:
+    def is_ours(self, camera: Any) -> bool:
         """Return whether a camera looks as it was told, now or a moment ago: no user has turned it or come nearer."""
         off = np.array(camera.position) - np.array(camera.look_at)
-        for box in self._told:
-            eye = self.home(camera.aspect, box)
-            told = eye.position - eye.target
-            if float(np.linalg.norm(off - told)) < _MOVED * float(np.linalg.norm(told)):
-                return True
-        return False
+        return any(float(np.linalg.norm(off - told)) < _MOVED * float(np.linalg.norm(told)) for told in self._told)
+
+    def tell(self, eye: Eye) -> None:
+        """Remember where a camera was told to look from; its page may have had another shape then."""
+        self._told.append(eye.position - eye.target)
 
     def _aim(self, camera: Any) -> None:
         eye = self.home(camera.aspect)
+        self.tell(eye)
         camera.position, camera.look_at = eye.position, eye.target
 
     def step_back(self, low: np.ndarray, high: np.ndarray, cameras: list[Any]) -> None:
@@ -153,8 +152,7 @@ class Framing:
         size, first = float((self.box[1] - self.box[0]).max()), float((self._first[1] - self._first[0]).max())
         if float(np.abs(box - self.box).max()) < 0.02 * size or size > _FARTHEST * first:
             return
-        ours = [camera for camera in cameras if self._is_ours(camera)]
+        ours = [camera for camera in cameras if self.is_ours(camera)]
         self.box = self.box + _BACK * (box - self.box)
-        self._told.append(self.box)
         for camera in ours:
             self._aim(camera)
