@@ -25,7 +25,13 @@ LARGEST = 900_000
 
 def moved(scene: Any, seconds: float, method: Any = None) -> lj.Trajectory:
     """Return the motion of a scene with its own method, step and drive."""
-    sim = lj.Simulation(scene.model, scene.method if method is None else method, scene.dt)
+    return driven(lj.Simulation(scene.model, scene.method if method is None else method, scene.dt), scene, seconds)
+
+
+def driven(sim: lj.Simulation, scene: Any, seconds: float) -> lj.Trajectory:
+    """Return the motion of a simulation with the drive of its scene, which acts from the first step on."""
+    if scene.drive is not None:
+        scene.drive(sim)
     return sim.run(seconds, callback=scene.drive)
 
 
@@ -119,7 +125,7 @@ def scene_picture(name: str) -> Path:
     ignored = [word for word in scene.model.features() if word not in lj.methods.method_of(scene.method).supports]
     sim = lj.Simulation(scene.model, scene.method, scene.dt, ignore=ignored)
     seconds = min(_LATER.get(name, 1.2), scene.seconds) if not large else 20 * scene.dt
-    motion = sim.run(seconds, callback=scene.drive)
+    motion = driven(sim, scene, seconds)
     drawing = Drawing(scene.model, merge=0.12, glass=False)
     painter = Painter(drawing, 320, 200, 3)
     if sim.method.name == "adaptive":

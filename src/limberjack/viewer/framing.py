@@ -126,8 +126,12 @@ class Framing:
 
     def is_ours(self, camera: Any) -> bool:
         """Return whether a camera looks as it was told, now or a moment ago: no user has turned it or come nearer."""
-        off = np.array(camera.position) - np.array(camera.look_at)
-        return any(float(np.linalg.norm(off - told)) < _MOVED * float(np.linalg.norm(told)) for told in self._told)
+        return any(_near(camera, told) for told in self._told)
+
+    def is_home(self, camera: Any) -> bool:
+        """Return whether a camera looks at everything from where it would be told to."""
+        eye = self.home(camera.aspect)
+        return _near(camera, eye.position - eye.target)
 
     def tell(self, eye: Eye) -> None:
         """Remember where a camera was told to look from; its page may have had another shape then."""
@@ -156,3 +160,8 @@ class Framing:
         self.box = self.box + _BACK * (box - self.box)
         for camera in ours:
             self._aim(camera)
+
+
+def _near(camera: Any, told: np.ndarray) -> bool:
+    off = np.array(camera.position) - np.array(camera.look_at)
+    return float(np.linalg.norm(off - told)) < _MOVED * float(np.linalg.norm(told))
