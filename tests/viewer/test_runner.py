@@ -118,7 +118,7 @@ def test_compiling_is_told_while_it_lasts(runner):
 
 
 def test_drives_run_sixty_times_a_second():
-    """The drive is called before the first step and after every sixtieth of a simulated second, as in `limberjack run`."""
+    """The drive is called before the first step and after every sixtieth of a second, as in `limberjack run`."""
     times = []
     runner = Runner(pendulum(), drive=lambda sim: times.append(sim.steps))
     runner.start()
