@@ -25,6 +25,8 @@ _BACK, _FARTHEST = 0.4, 4.0
 # Share of the framed box that the middle of the model may move before the camera follows, and share of its distance by
 # which a camera that a user has moved is elsewhere than told.
 _SLACK, _MOVED = 0.6, 0.03
+# The same as a share of the distance of a camera that was given.
+_SEEN = 0.15
 # A motion that leads further than this many of its own sizes is followed.
 _FAR = 1.5
 
@@ -74,8 +76,11 @@ class Framing:
         flat = travel if travel.max() > 0.5 * size and not leads_away else None
         self.way = self._way if self._way is not None else seen_from(self.box, flat)
         # the middle of parts at the first frame, or the middle of the whole motion
-        self.anchor: np.ndarray | None = None if leads_away else self.box.mean(axis=0)
+        first = leads_away or self._exact is not None  # a camera that was given may see a part of the motion only
+        self.anchor: np.ndarray | None = None if first else self.box.mean(axis=0)
         self._slack = 0.1 * size if leads_away else _SLACK * size
+        if self._exact is not None:
+            self._slack = min(self._slack, _SEEN * float(np.linalg.norm(self._exact.position - self._exact.target)))
         self.moved, self._first = np.zeros(3), self.box
         self.offsets = self._side_by_side()
 
