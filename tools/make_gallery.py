@@ -25,7 +25,13 @@ LARGEST = 900_000
 
 def moved(scene: Any, seconds: float, method: Any = None) -> lj.Trajectory:
     """Return the motion of a scene with its own method, step and drive."""
-    sim = lj.Simulation(scene.model, scene.method if method is None else method, scene.dt)
+    return driven(lj.Simulation(scene.model, scene.method if method is None else method, scene.dt), scene, seconds)
+
+
+def driven(sim: lj.Simulation, scene: Any, seconds: float) -> lj.Trajectory:
+    """Return the motion of a simulation with the drive of its scene, which acts from the first step on."""
+    if scene.drive is not None:
+        scene.drive(sim)
     return sim.run(seconds, callback=scene.drive)
 
 
@@ -76,32 +82,37 @@ def dance(path: Path) -> None:
 
 
 def viewer(path: Path) -> None:
-    """The viewer with the marionette, held by a hand."""
+    """The viewer with a person under a budget of joints, pulled by a hand, after several budgets were tried."""
     import shutil
 
     from playwright.sync_api import sync_playwright
 
     from limberjack.viewer.app import Viewer
 
-    scene = lj.scenes.get("marionette")
+    scene = lj.scenes.get_shown("character")
     sim = lj.Simulation(scene.model, scene.method, scene.dt)
-    camera, flags = ((2.6, -2.9, 1.5), (0.35, 0.1, 0.95)), "--use-gl=angle --use-angle=swiftshader --no-sandbox"
-    with Viewer(sim, drive=scene.drive, title="marionette", port=0, camera=camera, rate=5.0) as shown:
-        with sync_playwright() as playwright:
-            options = [*flags.split(), "--enable-unsafe-swiftshader"]
-            browser = playwright.chromium.launch(executable_path=shutil.which("chromium"), args=options)
-            page = browser.new_page(viewport={"width": 1100, "height": 690})
-            page.goto(shown.url)
-            while not shown.server.get_clients():
-                page.wait_for_timeout(100)
-            page.wait_for_timeout(25000)
-            page.mouse.click(288, 100)  # the note that there is no graphics card
-            shown.grips.grab("hand", "right_hand", None)
-            place = shown.runner.ask(lambda sim: sim.body("right_hand").position.copy())
-            shown.grips.move("hand", place + (0.9, -0.75, 0.5))
-            page.wait_for_timeout(25000)
-            page.screenshot(path=path)
-            browser.close()
+    flags = "--use-gl=angle --use-angle=swiftshader --enable-unsafe-swiftshader --no-sandbox".split()
+    with (
+        Viewer(sim, drive=scene.drive, title="character", port=0, rate=5.0) as shown,
+        sync_playwright() as playwright,
+    ):
+        browser = playwright.chromium.launch(executable_path=shutil.which("chromium"), args=flags)
+        page = browser.new_page(viewport={"width": 1100, "height": 690})
+        page.goto(shown.url)
+        while not shown.server.get_clients() or shown.runner.state != "ready":
+            page.wait_for_timeout(100)
+        for budget in (89, 60, 40, 10, 5, 20):
+            shown.use_budget("joints", budget)
+            page.wait_for_timeout(1500)
+        place = shown.runner.ask(lambda sim: sim.body("right_hand").position.copy())
+        shown.grips.grab("hand", "right_hand", None)
+        shown.grips.move("hand", place + (0.2, -0.2, 0.3))
+        page.wait_for_timeout(1500)
+        shown.runner.play(False)  # until the page has drawn all of it: there is no graphics card
+        page.wait_for_timeout(6000)
+        page.evaluate("document.querySelectorAll('.mantine-Notification-root').forEach(n => n.remove())")
+        page.screenshot(path=path, timeout=180_000)
+        browser.close()
 
 
 def scene_picture(name: str) -> Path:
@@ -119,7 +130,7 @@ def scene_picture(name: str) -> Path:
     ignored = [word for word in scene.model.features() if word not in lj.methods.method_of(scene.method).supports]
     sim = lj.Simulation(scene.model, scene.method, scene.dt, ignore=ignored)
     seconds = min(_LATER.get(name, 1.2), scene.seconds) if not large else 20 * scene.dt
-    motion = sim.run(seconds, callback=scene.drive)
+    motion = driven(sim, scene, seconds)
     drawing = Drawing(scene.model, merge=0.12, glass=False)
     painter = Painter(drawing, 320, 200, 3)
     if sim.method.name == "adaptive":

@@ -33,7 +33,7 @@ def shot(page, name=None):
 
     from PIL import Image
 
-    data = page.screenshot()
+    data = page.screenshot(timeout=180_000)
     if name is not None:
         SHOTS.mkdir(parents=True, exist_ok=True)
         (SHOTS / f"{name}.png").write_bytes(data)
@@ -522,7 +522,9 @@ def test_every_scene_stays_in_the_picture(page, name):
         page.goto(viewer.url)
         assert until(lambda: _pumped(page, viewer.server.get_clients), 90.0)
         viewer.open_scene(name)
-        until(lambda: _pumped(page, lambda: viewer.title == name and viewer.sim.time > 3.0), 90.0)
+        # the largest are built and compiled for minutes, and drawn slowly here
+        assert until(lambda: _pumped(page, lambda: viewer.title == name and viewer.runner.state == "ready"), 600.0)
+        until(lambda: _pumped(page, lambda: viewer.sim.time > 3.0), 60.0)
         viewer.runner.play(False)
         page.wait_for_timeout(3000)
         shot(page, f"scene_{name}")

@@ -157,6 +157,49 @@ def test_a_box_is_framed_whole():
         assert 0.5 < used.max() < 1.0
 
 
+def test_a_window_that_changes_its_shape_keeps_its_camera():
+    """A camera that was told where to look is known as such in a window of another shape, one that was moved is not."""
+    from types import SimpleNamespace
+
+    from limberjack.viewer.framing import Framing
+
+    model = lj.scenes.pendulum(links=3)
+    framing = Framing(Drawing(model), [np.zeros(3)], 1, None, None)
+    eye = framing.home(1.5)
+    framing.tell(eye)
+    camera = SimpleNamespace(position=eye.position, look_at=eye.target, aspect=1.5)
+    framing.step_back(framing.box[0] - 0.5, framing.box[1] + 0.5, [camera])
+    wide = camera.position
+    assert not np.allclose(wide, eye.position) and framing.is_ours(camera)
+    camera.aspect = 0.9  # the panel is docked
+    assert framing.is_ours(camera)
+    framing.step_back(framing.box[0] - 0.5, framing.box[1] + 0.5, [camera])
+    assert np.allclose(camera.position, framing.home(0.9).position) and not np.allclose(camera.position, wide)
+    camera.position = camera.position + (0.5, 0.5, 0.0)
+    assert not framing.is_ours(camera)
+
+
+def test_a_camera_that_was_given_follows_before_the_model_leaves_its_picture():
+    """However far the motion to come leads, the camera moves along once the model is off by a part of its distance."""
+    from types import SimpleNamespace
+
+    from limberjack.viewer.framing import Framing
+
+    b = lj.Builder("ball")
+    b.add_body("ball", mass=1.0, inertia=(0.1, 0.1, 0.1))
+    b.add_shape_sphere("ball", 0.2)
+    eye = Eye(np.array((0.0, -4.0, 0.0)), np.zeros(3))
+    there = [np.array([x, 0.0, 0.0, 1.0, 0.0, 0.0, 0.0]) for x in (0.0, 9.0, 0.0)]
+    framing = Framing(Drawing(b.build()), there, 1, eye, None)
+    framing.tell(eye)
+    camera = SimpleNamespace(position=eye.position, look_at=eye.target, aspect=1.0)
+    for x in (0.0, 0.3):
+        framing.follow(np.array((x, 0.0, 0.0)), [camera])
+        assert np.allclose(camera.look_at, 0.0)
+    framing.follow(np.array((3.0, 0.0, 0.0)), [camera])
+    assert abs(camera.look_at[0] - 3.0) < math.tan(0.5 * eye.angle) * 4.0
+
+
 def test_strings_span_their_ends():
     """The pose of a string takes the ends of a unit rod along z to where they belong, whatever the direction."""
     rng = np.random.default_rng(5)

@@ -118,14 +118,14 @@ def test_compiling_is_told_while_it_lasts(runner):
 
 
 def test_drives_run_sixty_times_a_second():
-    """The drive is called after every sixtieth of a simulated second, as `run` calls its callback."""
+    """The drive is called before the first step and after every sixtieth of a second, as in `limberjack run`."""
     times = []
     runner = Runner(pendulum(), drive=lambda sim: times.append(sim.steps))
     runner.start()
     runner.play()
     assert until(lambda: len(times) > 5)
     runner.stop()
-    assert np.array_equal(np.diff(times), [17] * (len(times) - 1))
+    assert times[0] == 50 and np.array_equal(np.diff(times), [17] * (len(times) - 1))
 
 
 @pytest.mark.parametrize("name", list(METHODS))

@@ -67,15 +67,21 @@ class Row:
 
 def check(paths: list[Path], seconds: float, method: str, console: Any, json_path: Path | None) -> int:
     """Check files one after the other, print a table, and return the number of those that did not pass."""
+    from rich.progress import Progress, SpinnerColumn
+
     rows: list[Row] = []
     width = min(48, max(len(_short(path)) for path in paths))
     _print(console, _TITLES, width)
-    for path in paths:
-        row = check_file(path, seconds, method)
-        rows.append(row)
-        _print(console, _cells(row), width)
-        if row.problem:
-            console.print(f"      {row.problem}", soft_wrap=True)
+    columns = (SpinnerColumn(), *Progress.get_default_columns())
+    with Progress(*columns, console=console, transient=True, disable=not console.is_terminal) as progress:
+        task = progress.add_task("checking", total=len(paths))
+        for path in paths:
+            row = check_file(path, seconds, method)
+            rows.append(row)
+            _print(console, _cells(row), width)
+            if row.problem:
+                console.print(f"      {row.problem}", soft_wrap=True)
+            progress.advance(task)
     _print_notes(rows, console)
     failed = sum(not row.passed for row in rows)
     console.print(f"{len(rows) - failed} of {len(rows)} pass; pairs of numbers are ours / MuJoCo's")

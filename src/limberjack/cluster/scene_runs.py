@@ -45,6 +45,8 @@ def scene_run(target: str, seed: int, **parameters: Any) -> dict[str, Any]:
     if scene.drive is not None:
         scene.drive(sim)
     start = sim.energy()
+    if scene.drive is not None:
+        scene.drive(sim)
     sim.run(own.get("seconds") or scene.seconds, callback=scene.drive)
     end, error = sim.energy(), sim.joint_error()
     return {

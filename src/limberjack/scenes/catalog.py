@@ -42,7 +42,7 @@ class Scene:
         method: name of the method that suits it, or a method object.
         dt: time step [s].
         seconds: length of a run [s].
-        drive: called with the simulation between steps, or None.
+        drive: called with the simulation before its first step and sixty times per simulated second, or None.
         camera: default camera.
         description: one sentence.
     """

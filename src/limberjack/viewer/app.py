@@ -46,6 +46,8 @@ _MERGE = 0.12
 _LARGEST_STATE = 64 * 1024 * 1024
 # Pages narrower than this begin with the panel folded [pixels].
 _NARROW = 900
+# A page that was told where to look may still be docking its panel for so long [s].
+_DOCKING = 5.0
 # Models of more bodies are followed by the mean of their parts instead of the middle of their box.
 _LARGE = 2000
 # Most simulations side by side.
@@ -104,7 +106,7 @@ class Viewer:
         self._stages: list[Stage] = []
         self._labels: list[Any] = []
         self._framing: Framing | None = None
-        self._aimed: dict[int, tuple[float, np.ndarray]] = {}
+        self._aimed: dict[int, tuple[float, np.ndarray, float]] = {}  # by page: aspect, position, when
         self._gizmo: Any = None
         self._snapshot: Any = None
         self._recording: list[tuple[Run, list[Moment]]] = []
@@ -272,12 +274,24 @@ class Viewer:
 
         @client.camera.on_update
         async def _(camera: Any) -> None:
-            # a window of another shape: the whole motion again, unless a user looks elsewhere
-            aspect, position = self._aimed.get(client.client_id, (0.0, np.zeros(3)))
-            if aspect and abs(camera.aspect / aspect - 1.0) > 0.05:
-                off = np.linalg.norm(np.array(camera.position) - position)
-                if off < 0.01 * np.linalg.norm(position - np.array(camera.look_at)):
-                    self._aim(client)
+            self._refit(client)
+
+    def _refit(self, client: Any) -> None:
+        """Aim at the whole motion again in a window that has changed its shape, unless a user looks elsewhere."""
+        camera = client.camera
+        aspect, position, when = self._aimed.get(client.client_id, (0.0, np.zeros(3), 0.0))
+        if not aspect or not camera.image_height or self._framing is None:
+            return
+        distance = np.linalg.norm(position - np.array(camera.look_at))
+        same = np.linalg.norm(np.array(camera.position) - position) < 0.01 * distance
+        ours = self._framing.is_ours(camera)
+        # a page that is docking its panel tells, and may even keep, the camera it had before it was told another
+        docking = time.perf_counter() - when < _DOCKING
+        if abs(camera.aspect / aspect - 1.0) > 0.05:
+            if same or docking or ours:
+                self._aim(client)
+        elif ours and docking and not self._framing.is_home(camera):
+            self._aim(client)
 
     def _aim(self, client: Any, preset: str = "home") -> None:
         """Aim the camera of a page at everything."""
@@ -288,7 +302,9 @@ class Viewer:
         except (AssertionError, ZeroDivisionError):  # a page that has not told its size yet
             aspect = 0.0
         eye = self._framing.toward(preset, aspect or 1.3)
-        self._aimed[client.client_id] = (aspect, eye.position)
+        if preset == "home":
+            self._framing.tell(eye)
+        self._aimed[client.client_id] = (aspect, eye.position, time.perf_counter())
         distance = float(np.linalg.norm(eye.position - eye.target))
         with client.atomic():
             client.camera.position = eye.position
@@ -389,6 +405,8 @@ class Viewer:
                 if corners is not None:
                     self._framing.step_back(*corners, self._cameras())
                 self._label_runs()
+        for client in self.server.get_clients().values():
+            self._refit(client)
         if self.panel.plots.live.value and runner.state == "ready":
             self.panel.plots.show(runner.runs)
         if self._sight:

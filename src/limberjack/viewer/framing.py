@@ -25,6 +25,8 @@ _BACK, _FARTHEST = 0.4, 4.0
 # Share of the framed box that the middle of the model may move before the camera follows, and share of its distance by
 # which a camera that a user has moved is elsewhere than told.
 _SLACK, _MOVED = 0.6, 0.03
+# The same as a share of the distance of a camera that was given.
+_SEEN = 0.15
 # A motion that leads further than this many of its own sizes is followed.
 _FAR = 1.5
 
@@ -49,7 +51,7 @@ class Framing:
         self._drawing, self._runs, self._exact = drawing, runs, exact
         self._way = None if way is None else np.array(way, float)
         self.keep = True
-        self._told: deque[np.ndarray] = deque(maxlen=12)
+        self._told: deque[np.ndarray] = deque(maxlen=40)
         self.see(motion)
 
     @property
@@ -74,10 +76,12 @@ class Framing:
         flat = travel if travel.max() > 0.5 * size and not leads_away else None
         self.way = self._way if self._way is not None else seen_from(self.box, flat)
         # the middle of parts at the first frame, or the middle of the whole motion
-        self.anchor: np.ndarray | None = None if leads_away else self.box.mean(axis=0)
+        first = leads_away or self._exact is not None  # a camera that was given may see a part of the motion only
+        self.anchor: np.ndarray | None = None if first else self.box.mean(axis=0)
         self._slack = 0.1 * size if leads_away else _SLACK * size
+        if self._exact is not None:
+            self._slack = min(self._slack, _SEEN * float(np.linalg.norm(self._exact.position - self._exact.target)))
         self.moved, self._first = np.zeros(3), self.box
-        self._told.append(self.box)
         self.offsets = self._side_by_side()
 
     def _side_by_side(self) -> np.ndarray:
@@ -88,13 +92,13 @@ class Framing:
         corners = np.abs(right) @ (self.box[1] - self.box[0])
         return (np.arange(self._runs) - 0.5 * (self._runs - 1))[:, None] * (_PITCH * float(corners) * right)
 
-    def home(self, aspect: float | None = None, box: np.ndarray | None = None) -> Eye:
-        """Return the camera that shows everything, or another box (2, 3), in a window of that width / height."""
+    def home(self, aspect: float | None = None) -> Eye:
+        """Return the camera that shows everything in a window of that width / height."""
         if self._exact is not None:
             return self._exact._replace(
                 position=self._exact.position + self.moved, target=self._exact.target + self.moved
             )
-        around, box = self.offsets, self.box if box is None else box
+        around, box = self.offsets, self.box
         box = np.stack([box[0] + around.min(axis=0), box[1] + around.max(axis=0)]) + self.moved
         eye = framed(box, aspect or _ASPECT, self.way)
         return above_ground(self._drawing, eye, 0.25 * float((box[1] - box[0]).max()))
@@ -117,7 +121,7 @@ class Framing:
         if not self.keep or far <= self._slack or not np.isfinite(far):
             return
         step = away * (1.0 - self._slack / far)
-        ours = [self._is_ours(camera) for camera in cameras]
+        ours = [self.is_ours(camera) for camera in cameras]
         self.moved = self.moved + step
         for camera, own in zip(cameras, ours, strict=True):
             if own:
@@ -125,18 +129,22 @@ class Framing:
             else:
                 camera.position = camera.position + step  # the target moves along
 
-    def _is_ours(self, camera: Any) -> bool:
+    def is_ours(self, camera: Any) -> bool:
         """Return whether a camera looks as it was told, now or a moment ago: no user has turned it or come nearer."""
-        off = np.array(camera.position) - np.array(camera.look_at)
-        for box in self._told:
-            eye = self.home(camera.aspect, box)
-            told = eye.position - eye.target
-            if float(np.linalg.norm(off - told)) < _MOVED * float(np.linalg.norm(told)):
-                return True
-        return False
+        return any(_near(camera, told) for told in self._told)
+
+    def is_home(self, camera: Any) -> bool:
+        """Return whether a camera looks at everything from where it would be told to."""
+        eye = self.home(camera.aspect)
+        return _near(camera, eye.position - eye.target)
+
+    def tell(self, eye: Eye) -> None:
+        """Remember where a camera was told to look from; its page may have had another shape then."""
+        self._told.append(eye.position - eye.target)
 
     def _aim(self, camera: Any) -> None:
         eye = self.home(camera.aspect)
+        self.tell(eye)
         camera.position, camera.look_at = eye.position, eye.target
 
     def step_back(self, low: np.ndarray, high: np.ndarray, cameras: list[Any]) -> None:
@@ -153,8 +161,12 @@ class Framing:
         size, first = float((self.box[1] - self.box[0]).max()), float((self._first[1] - self._first[0]).max())
         if float(np.abs(box - self.box).max()) < 0.02 * size or size > _FARTHEST * first:
             return
-        ours = [camera for camera in cameras if self._is_ours(camera)]
+        ours = [camera for camera in cameras if self.is_ours(camera)]
         self.box = self.box + _BACK * (box - self.box)
-        self._told.append(self.box)
         for camera in ours:
             self._aim(camera)
+
+
+def _near(camera: Any, told: np.ndarray) -> bool:
+    off = np.array(camera.position) - np.array(camera.look_at)
+    return float(np.linalg.norm(off - told)) < _MOVED * float(np.linalg.norm(told))

@@ -104,7 +104,7 @@ class Runner:
 
     Args:
         sim: the simulation.
-        drive: called with each simulation sixty times per simulated second, or None.
+        drive: called with each simulation before its first step and sixty times per simulated second, or None.
         rate: published frames per second.
         waits: whether compiling begins only after `shown` is set: the page shows the model meanwhile.
         looks_ahead: whether new simulations are run ahead, their drive included, for a preview of the motion.
@@ -469,7 +469,9 @@ class Runner:
         return RunFrame(moment.q, None, {"values": ("own" if values is None else "rigid cluster", values)})
 
     def _prepare(self, run: Run) -> None:
-        """Compile, look ahead, and keep the state for `reset`."""
+        """Begin what drives the simulation, compile, look ahead, and keep the state for `reset`."""
+        if self.drive is not None:
+            self.drive(run.sim)
         self._compile(run.sim, ahead=self._looks_ahead)
         run.start = run.sim.snapshot()
 
