@@ -9,8 +9,6 @@ import limberjack as lj
 
 # Scenes per method, at steps up to 1/60 s; `make soak` takes more, larger ones and longer steps.
 SCENES, PER_TEST, MOST, COARSEST = 100, 20, 40, 1 / 60
-# Scenes that gain energy, by method and seed.
-FINDINGS = {("multipliers", 2050): "contacts of rotors and springs between bodies of unlike mass: 15 kJ of 19"}
 
 
 # Scenes that failed once, by method and seed: steps until then, and what was wrong.
@@ -44,6 +42,6 @@ def test_random_scenes_fail_by_name_or_not_at_all(method, first):
     for seed in range(offset + first, offset + first + PER_TEST):
         scene = draw(seed, MOST, COARSEST)
         ran = run(scene, method)
-        if ran.fault and (method, seed) not in FINDINGS:
+        if ran.fault:
             found[seed] = (ran.fault, scene.features)
     assert not found
