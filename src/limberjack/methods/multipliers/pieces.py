@@ -112,8 +112,8 @@ def next_attempt(status, pieces, by_velocities, springs):
         return more, by_velocities
     if by_velocities:
         return 0, True
-    # where forces have no bound pieces do not help; what turned too fast to close needs them here too, and so do springs,
-    # which what a projection moves would tighten
+    # where forces have no bound pieces do not help; what turned too fast to close needs them here too, and so do
+    # springs, which projections would tighten
     return (1 if stiff and springs == 0 else _MOST_HALVES), True
 
 
