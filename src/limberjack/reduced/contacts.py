@@ -59,6 +59,7 @@ __all__ = [
     "new_path_rows",
     "projected_gauss_seidel",
     "push_out_speed",
+    "release_rows",
     "set_poses",
     "take_normal_alone",
     "take_contact_steps",
@@ -77,6 +78,10 @@ _PATIENCE, _SLACKER, _LARGEST, _LARGEST_EQUALITY = 8, 1.5, 1e-5, 1e-7
 # If velocities still change by more than this [m/s] after all sweeps, the target velocities of the contacts cannot be
 # reached by any motion, and impulses grow from sweep to sweep. Targets of zero are always feasible.
 _DIVERGED = 0.5
+# So it is if they add energy by more than this part of what their normal impulses meet: restitution of the velocity may
+# where friction acts on joined bodies. Where friction wedges something in, as between the ground and a taut rope, there
+# may be no impulses that fit: contacts are then taken without friction, which a motion of least energy satisfies.
+_GAINED = 0.03
 # Equality rows are solved exactly in the step: contact impulses found with open equalities are too large and would add
 # energy.
 _MOST_SWEEPS_EQUALITY = 1000
@@ -749,6 +754,23 @@ def _find_islands(count, contacts, constraint, state):
 
 
 @outlined
+def _gains(first, last, packed):
+    """Return whether the impulses of an island add energy: a part of what they take, beyond what pushes overlap out."""
+    f, lam, work, allowed = packed.coefficients, packed.lam, 0.0, 0.0
+    for i in range(first, last):
+        k = packed.order[i]
+        u = _velocity(k, packed)
+        work += 0.5 * lam[k, 0] * (f[k, FREE_VELOCITY] + u[0])
+        if 0.0 < f[k, TARGET] <= _PUSH_OUT_SPEED:
+            allowed += lam[k, 0] * f[k, TARGET]
+        allowed += _GAINED * abs(lam[k, 0] * f[k, FREE_VELOCITY])
+        if _wide(packed.kind[k]):
+            work += 0.5 * lam[k, 1] * (f[k, FREE_VELOCITY + 1] + u[1])
+            work += 0.5 * lam[k, 2] * (f[k, FREE_VELOCITY + 2] + u[2])
+    return work > allowed
+
+
+@outlined
 def projected_gauss_seidel(count, enough, packed):
     """Solve for the impulses of the first `count` blocks of `order`, island by island, warm started from `lam`.
 
@@ -764,18 +786,43 @@ def projected_gauss_seidel(count, enough, packed):
                 most = _MOST_SWEEPS_EQUALITY
             wide = _wide(packed.kind[k])
             _invert_diagonal(k, 3 if wide else 1, packed)
-            if wide or packed.kind[k] == DRY_FRICTION:
+            if packed.lam[k, 0] != 0.0 or wide:
                 _apply_impulse(k, packed.lam[k, 0], packed.lam[k, 1], packed.lam[k, 2], packed)
             last += 1
-        if _sweeps(first, last, most, enough, packed) > _DIVERGED:
+        for attempt in range(3):
+            change = _sweeps(first, last, most, enough, packed)
+            if not (change > _DIVERGED or _gains(first, last, packed)) or attempt == 2:
+                break
             for i in range(first, last):
                 k = packed.order[i]
                 packed.lam[k, 0] = packed.lam[k, 1] = packed.lam[k, 2] = 0.0
                 packed.coefficients[k, TARGET] = min(packed.coefficients[k, TARGET], 0.0)
+                if attempt == 1 and _wide(packed.kind[k]):
+                    packed.coefficients[k, BOUND] = packed.coefficients[k, TORSION] = 0.0
             _apply_all(first, last, packed)
             packed.report[2] = 0.0
-            _sweeps(first, last, most, enough, packed)
         first = last
+
+
+@outlined
+def release_rows(count, h, constraint, packed):
+    """Let inequality rows start from the impulses that the free velocities include: contacts may relieve them.
+
+    The velocities become those without these impulses.
+    """
+    some, lam, f = False, packed.lam, packed.coefficients
+    for k in range(count):
+        if packed.kind[k] == INEQUALITY_ROW and constraint.multipliers[packed.source[k]] > 0.0:
+            lam[k, 0], some = h * constraint.multipliers[packed.source[k]], True
+            _apply_impulse(k, -lam[k, 0], 0.0, 0.0, packed)
+    if not some:
+        return
+    for k in range(count):
+        f[k, FREE_VELOCITY], f[k, FREE_VELOCITY + 1], f[k, FREE_VELOCITY + 2] = _velocity(k, packed)
+    for k in range(count):
+        if packed.kind[k] == INEQUALITY_ROW and lam[k, 0] > 0.0:
+            for t in range(packed.start[k], packed.start[k + 1]):
+                packed.z[packed.column[t]] = 0.0
 
 
 @inner

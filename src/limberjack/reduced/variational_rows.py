@@ -53,6 +53,7 @@ from limberjack.reduced.contacts import (
     mark_trees,
     projected_gauss_seidel,
     push_out_speed,
+    release_rows,
     set_poses,
     take_normal_alone,
     wakes,
@@ -130,6 +131,8 @@ __all__ = [
 OPEN = 1e-9
 # In substeps shorter than this [s] less of what rows are open by may become velocities: they would add up.
 RESOLVED = 1e-3
+# Limits and ropes close by velocities where these are less than this [m/s, rad/s].
+CLOSING = 1e-2
 # More iterations than this are allowed where rows are open.
 ROW_ITERATIONS = 12
 # Rows at velocity level turn the rate they had in the last half step round to this part, limits at most: a little is
@@ -213,7 +216,10 @@ def _evaluate(links, rows, span, k, time, h, projected, share, w, q):
         size = abs(constraint.ahead[r]) if both else -constraint.ahead[r]
         gap = gap if size <= gap else size
         # What a loop is open by already is left to the projection: near a singular pose it takes any velocity to close.
+        # So is what a limit or a rope is violated by, unless it closes slowly: short substeps would make a blow of it.
         if role == EQUALITY and abs(value) > OPEN * shorter * shorter:
+            constraint.ahead[r] -= value
+        elif role == INEQUALITY and value < -CLOSING * h:
             constraint.ahead[r] -= value
     evaluate_soft_rows(table, rows.loops, k, h, True, True, share, constraint, w.work.rows)
     return gap
@@ -412,6 +418,7 @@ def _solve_contacts(links, external, rows, blocks, span, h, w, contact):
     )
     if count == Status.MORE_CONTACTS:
         return Status.MORE_CONTACTS
+    release_rows(count, h, rows.constraint, p)
     projected_gauss_seidel(count, CONVERGED, p)
     _store_forces(count, h, external.applied, contact.contacts, contact.warm_start.found, t)
     f = 1.0 / h

@@ -47,6 +47,7 @@ from limberjack.methods.impulses.motion import (
 )
 from limberjack.methods.impulses.options import GOLDEN, JOINT_SWEEP, JOINTS, Impulses
 from limberjack.methods.impulses.post_stabilize import Rows
+from limberjack.methods.impulses.pre_stabilize import MOST_SUBSTEPS
 from limberjack.methods.impulses.resistance import new_resistance
 from limberjack.methods.impulses.runtime_joints import AttachedState
 from limberjack.methods.impulses.step import set_inverses, set_rows, take_ball_joint_steps, take_steps
@@ -132,7 +133,7 @@ class ImpulsesStepper(AttachedState):
         self._rows = Rows(
             np.zeros(rows), np.zeros(rows), np.zeros(rows), np.array(friction_rows, np.int64), np.array(most, float),
             np.full(len(whole.table.pair_link), -1, np.int64), np.zeros((16, 6)), np.zeros((len(whole.bodies.kind), 7)),
-            np.zeros((limits + len(soft.row) + len(friction_rows), 4)), np.zeros(1), np.zeros(2), soft, led_rows,
+            np.zeros((limits + len(soft.row) + len(friction_rows), 4)), np.zeros(1), np.zeros(3), soft, led_rows,
         )  # fmt: skip
         kinds, part = self._detector.shapes.kind, float(self._options.resistance)
         self._resistance = new_resistance(model, whole, kinds, part)
@@ -581,6 +582,15 @@ class ImpulsesStepper(AttachedState):
             gap, name = float(self._s.report[1]), self._joint_name(int(self._s.report[2]))
             text = f'joint "{name}" is open by {gap:.3g} m at {where}; try a smaller dt, more substeps or sweeps'
             return Diverged, name, f'{text}, or joints="global"'
+        if status == Status.NOT_CONVERGED:
+            square, _, link = self._rows.fastest
+            body = self._model.body_names[int(np.flatnonzero(self._model.arrays.body_link == int(link))[0])]
+            frequency = math.sqrt(square)
+            text = (
+                f'the forces of its joints give body "{body}" a frequency of {frequency:.3g} rad/s at {where}: a step '
+            )
+            text += f"would take more than {MOST_SUBSTEPS} substeps; the body needs more mass, its neighbours less, or "
+            return Diverged, "", f"{text}dt < {MOST_SUBSTEPS / frequency:.2g} s"
         if status == Status.POSE_NOT_FINITE:
             return Diverged, "", f"a pose is no longer finite at {where}; try a smaller dt"
         return super().explain(status, where)

@@ -75,7 +75,7 @@ from limberjack.methods.impulses.post_stabilize import (
     lead_bodies,
     post_stabilize_after_move,
 )
-from limberjack.methods.impulses.pre_stabilize import copy_angles, parts_of, pre_stabilize
+from limberjack.methods.impulses.pre_stabilize import MOST_SUBSTEPS, copy_angles, parts_of, pre_stabilize
 from limberjack.methods.impulses.redetect import redetect, restore_warm_start, stale, stale_free
 from limberjack.methods.impulses.resistance import find_touching, resist
 from limberjack.methods.impulses.team import move_all, settle_all
@@ -338,7 +338,7 @@ def take_steps(
 
     Returns:
         steps taken, and 0, Status.NOT_FINITE + velocity, or Status.OPEN_LOOP, INFEASIBLE, MORE_ROWS,
-        MORE_CONTACTS, POSE_NOT_FINITE.
+        MORE_CONTACTS, POSE_NOT_FINITE, or NOT_CONVERGED where joints ask for too many substeps.
     """
     began, row_start = ticks(), setup.system.row_start
     all_rows = row_start[setup.constraints[2 if driven or len(rows.friction_rows) > 0 else 1]]
@@ -357,6 +357,8 @@ def take_steps(
         fresh, redetected, fastest = 0, False, rows.fastest[0]
         rounds.figures.count[FILLED] = 0
         parts = parts_of(longest, fastest)
+        if status == 0 and parts > 1 and parts * substeps > MOST_SUBSTEPS:
+            status = Status.NOT_CONVERGED + 0
         last, h, rows.fastest[0] = parts * substeps, longest / parts, 0.0
         rows.fastest[1] = h
         for sub in range(last):
