@@ -59,7 +59,7 @@ bench: $(VENV)/bench.stamp ## measure against the peers, side by side
 
 docs: $(VENV)/docs.stamp ## build the documentation into site/
 	$(BIN)/python tools/make_docs.py --check
-	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict --quiet
+	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict
 	@echo "documentation: site/index.html"
 
 pages: $(VENV)/docs.stamp ## write the pages that follow from the code

@@ -1,10 +1,10 @@
-"""Write the parts of the documentation that follow from the code: API, capabilities, scenes, joint kinds, rooms.
+"""Write the parts of the documentation that follow from the code: API, messages, scenes, joint kinds, rooms and so on.
 
 Usage: python tools/make_docs.py [--check]
 
 Writes docs/api.md, docs/capabilities.md, docs/scenes.md and docs/images/rooms.svg whole, and between their markers the
-table in docs/joints.md, the options in docs/viewer.md and the scenes in docs/gallery.md. With --check nothing is
-written: the status is 1 when a page differs from what the code gives now.
+lists of docs/messages.md, the table in docs/joints.md, the options in docs/viewer.md and the scenes in docs/gallery.md.
+With --check nothing is written: the status is 1 when a page differs from what the code gives now.
 """
 
 from __future__ import annotations
@@ -20,11 +20,12 @@ from typing import Any
 
 import draw_rooms
 import limberjack as lj
+import list_messages
 from limberjack.cli.terminal import shown
 from limberjack.methods import FEATURES, METHODS, VERBS, Method, method_of, require_support, require_verb
 from limberjack.model.joints import KINDS
 from limberjack.viewer.gallery import grouped
-from limberjack.viewer.words import options_table
+from limberjack.viewer.words import options_page
 
 DOCS = Path(__file__).parent.parent / "docs"
 NOTE = "<!-- written by tools/make_docs.py; edit that, or what it reads -->\n"
@@ -307,8 +308,8 @@ Every public name with its arguments and what they mean, from the docstrings. `i
 
 
 def panel_options() -> str:
-    """Return the table of the options of all methods, in the words of the viewer's panel."""
-    return options_table([method_of(name) for name in METHODS])
+    """Return the options of all methods, in the words of the viewer's panel."""
+    return options_page([method_of(name) for name in METHODS])
 
 
 def small_pictures() -> str:
@@ -334,6 +335,7 @@ def pages() -> dict[Path, str]:
     return {
         DOCS / "api.md": api(),
         DOCS / "capabilities.md": capabilities(),
+        DOCS / "messages.md": list_messages.filled((DOCS / "messages.md").read_text(encoding="utf-8")),
         DOCS / "scenes.md": scenes(),
         DOCS / "images" / "rooms.svg": draw_rooms.picture(),
         **_between("joints.md", "kinds", kinds()),

@@ -97,7 +97,7 @@ class UnknownName(ModelError):
         close = difflib.get_close_matches(str(name), names, n=3)
         shown = ", ".join(names[:12]) + (f", ... ({len(names)} in all)" if len(names) > 12 else "")
         hint = f" (did you mean {' or '.join(close)}?)" if close and len(names) > 12 else ""
-        plural = what[:-1] + "ies" if what.endswith("y") else what + "s"
+        plural = what[:-1] + "ies" if what.endswith("y") else what.removesuffix("s") + "s"
         super().__init__(f'no {what} "{name}" in {where}{hint}; {plural} are {shown or "none"}')
 
 

@@ -8,12 +8,12 @@ from __future__ import annotations
 
 import json
 import os
-import shutil
 import subprocess
 from pathlib import Path
 
 import numpy as np
 import pytest
+from tests.browser.conftest import SIZE
 from tests.viewer.waiting import until
 
 import limberjack as lj
@@ -24,33 +24,7 @@ from limberjack.viewer.carry_over import under_method
 
 pytestmark = pytest.mark.browser
 
-FLAGS = ["--no-sandbox", "--use-gl=angle", "--use-angle=swiftshader", "--enable-unsafe-swiftshader"]
-SIZE = {"width": 900, "height": 600}
 SHOTS = Path(os.environ.get("LIMBERJACK_SCREENSHOTS", "site/screenshots"))
-
-
-@pytest.fixture(scope="module")
-def browser():
-    from playwright.sync_api import sync_playwright
-
-    with sync_playwright() as playwright:
-        chromium = playwright.chromium.launch(executable_path=shutil.which("chromium"), args=FLAGS)
-        yield chromium
-        chromium.close()
-
-
-@pytest.fixture
-def page(browser):
-    """A page; what it complains of is in `page.complaints`."""
-    context = browser.new_context(viewport=SIZE, accept_downloads=True)
-    made = context.new_page()
-    made.complaints = []
-    # the one thing viser's own client complains of when the pointer drags in this browser; it does no harm
-    known = "Unable to preventDefault inside passive event listener"
-    made.on("console", lambda m: made.complaints.append(m.text) if m.type == "error" and known not in m.text else None)
-    made.on("pageerror", lambda error: made.complaints.append(str(error)))
-    yield made
-    context.close()
 
 
 def shot(page, name=None):
@@ -102,6 +76,8 @@ def opened(page):
         page.goto(viewer.url)
         assert until(lambda: _pumped(page, viewer.server.get_clients), 90.0)
         assert until(lambda: _pumped(page, lambda: colored(canvas(page)).sum() > 60), 90.0)
+        # where kernels were not compiled before
+        assert until(lambda: _pumped(page, lambda: viewer.runner.state == "ready"), 300.0)
         return viewer
 
     yield open_

@@ -1,6 +1,6 @@
 """Random scenes, saved at a random step in the middle of things and resumed in another process.
 
-    python -m tests.simulation.resume_anywhere FILE...      # resumes each file, steps it on and prints its hash
+python -m tests.simulation.resume_anywhere FILE...      # resumes each file, steps it on and prints its hash
 """
 
 from __future__ import annotations

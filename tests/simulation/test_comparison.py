@@ -42,7 +42,7 @@ def test_table_and_plot(found, tmp_path):
     lines = str(found).splitlines()
     assert len(lines) == 4 and all(cost > 0.0 for cost in found.step_us.values())
     figure = found.plot(tmp_path / "methods.png")
-    assert len(figure.axes) == 3 and (tmp_path / "methods.png").stat().st_size > 5000
+    assert len(figure.axes) == 4 and (tmp_path / "methods.png").stat().st_size > 5000
 
 
 def test_without_methods_those_that_can(monkeypatch):

@@ -3,15 +3,19 @@
 from __future__ import annotations
 
 import dataclasses
+import html
 import inspect
+import json
 import re
 from contextlib import nullcontext
 from pathlib import Path
 
 import numpy as np
 import pytest
+from tests.tools.site import build
 
 import limberjack as lj
+import list_messages
 import make_docs
 import make_headline
 import make_images
@@ -28,19 +32,22 @@ ROOT = Path(__file__).parents[2]
 DOCS = ROOT / "docs"
 
 
-@pytest.mark.parametrize("path", make_docs.pages(), ids=lambda path: path.name)
+GENERATED = make_docs.pages()
+
+
+@pytest.mark.parametrize("path", GENERATED, ids=lambda path: path.name)
 def test_generated_pages_are_up_to_date(path):
     """Each generated page is what the code says now; `make pages` writes them."""
-    assert path.read_text(encoding="utf-8") == make_docs.pages()[path]
+    assert path.read_text(encoding="utf-8") == GENERATED[path]
 
 
 def test_check_tells_stale_pages(tmp_path, monkeypatch, capsys):
     """With --check a changed page gives status 1 and its name, and stays as it is; without, it is written."""
     (tmp_path / "images").mkdir()
-    pages = ("api.md", "joints.md", "scenes.md", "capabilities.md", "viewer.md", "gallery.md", "images/rooms.svg")
-    for name in pages:
-        (tmp_path / name).write_text((DOCS / name).read_text())
-    monkeypatch.setattr(make_docs, "DOCS", tmp_path)
+    copies = {tmp_path / path.relative_to(DOCS): text for path, text in GENERATED.items()}
+    for path, text in copies.items():
+        path.write_text(text, encoding="utf-8")
+    monkeypatch.setattr(make_docs, "pages", lambda: copies)
     assert make_docs.main(["--check"]) == 0
     (tmp_path / "scenes.md").write_text("old")
     assert make_docs.main(["--check"]) == 1
@@ -119,18 +126,9 @@ def test_every_option_of_a_method_is_on_its_page(name):
         assert re.search(rf"`{option.name}`|\b{option.name}=", text), option.name
 
 
-def test_every_error_is_on_the_start_page():
-    """The table of errors has every public error."""
-    text = (DOCS / "index.md").read_text()
-    for name in errors.__all__:
-        value = getattr(errors, name)
-        if inspect.isclass(value) and issubclass(value, errors.LimberjackError) and name != "LimberjackError":
-            assert f"| `{name}` |" in text, name
-
-
 def test_every_integrator_is_described():
-    """Each integrator stands in the README and on the page of the method."""
-    for page in ("README.md", "docs/methods/full.md"):
+    """Each integrator is on the page of features and on that of the method."""
+    for page in ("docs/features.md", "docs/methods/full.md"):
         for word in INTEGRATORS:
             assert word in (ROOT / page).read_text()
 
@@ -230,6 +228,64 @@ def test_every_argument_of_every_public_name_is_typed_and_described():
             else:
                 lacking += _lacking(full, member, own)
     assert not lacking, lacking
+
+
+@pytest.fixture(scope="module")
+def site(tmp_path_factory):
+    return build(tmp_path_factory.mktemp("site"))
+
+
+def test_the_documentation_builds_without_warnings(site):
+    """Every page of docs becomes a page of the site."""
+    for page in DOCS.rglob("*.md"):
+        name = page.relative_to(DOCS).with_suffix("")
+        assert (site / ("" if name.name == "index" else name) / "index.html").is_file(), name
+
+
+def _words(text):
+    return " ".join(re.findall(r"\w+", text.lower()))
+
+
+def test_a_search_finds_every_message(site):
+    """Each message of the package is, word for word, the heading of a section that the site's search finds."""
+    sections = json.loads((site / "search" / "search_index.json").read_text())["docs"]
+    texts = [html.unescape(re.sub(r"<[^>]*>", " ", one["title"])) for one in sections]
+    texts = [_words(text) for text, one in zip(texts, sections, strict=True) if one["location"].startswith("messages/")]
+    found = list_messages.messages()
+    assert len(found) > 600
+    missing = [one for one in found if _words(one.text) not in texts]
+    assert not missing, missing[:5]
+
+
+@pytest.mark.parametrize(
+    "call",
+    [
+        lambda: lj.load("nowhere.urdf"),
+        lambda: lj.Simulation(lj.scenes.pendulum(links=2), "ful"),
+        lambda: lj.Simulation(lj.scenes.pendulum(links=2), dt=-1.0),
+        lambda: lj.Simulation(lj.scenes.pendulum(links=2)).body("head"),
+        lambda: setattr(lj.Simulation(lj.scenes.pendulum(links=2)), "q", [1.0]),
+        lambda: lj.Builder("b").add_body("a", mass=-1.0),
+        lambda: lj.Builder("b").add_body("a", mass=1.0, inertia=(1, 1, 9)),
+        lambda: lj.Builder("b").add_joint_hinge("j", "world", "a", axiss=(0, 0, 1)),
+        lambda: lj.scenes.get("pendulun"),
+        lambda: lj.Adaptive(budget=-1),
+        lambda: lj.Impulses(accuracy="best"),
+        lambda: lj.Simulation(lj.scenes.get("box_pile").model, "divide_and_conquer"),
+        lambda: lj.Crowd(lj.scenes.humanoid(), 0),
+        lambda: errors.require("no_such_module", extra="view"),
+    ],
+    ids=range(14),
+)
+def test_what_is_raised_is_on_the_page_of_messages(call):
+    """A message as it is raised fits a line of the page, the words that are put in apart."""
+    with pytest.raises(lj.LimberjackError) as raised:
+        call()
+    lines = re.findall(r"^#### `+(.*?)`+\n\n\[(\w+)\]", (DOCS / "messages.md").read_text(), flags=re.M)
+    lines = [(text, kind) for text, kind in lines if len(re.findall(r"[a-z]+", text)) > 2]
+    patterns = [("(.*: )?" + ".*".join(map(re.escape, text.split("..."))), kind) for text, kind in lines]
+    fits = [kind for pattern, kind in patterns if re.fullmatch(pattern, str(raised.value))]
+    assert type(raised.value).__name__ in fits, str(raised.value)
 
 
 def test_errors_and_words_of_the_panel_are_explained():

@@ -44,6 +44,46 @@ def test_meshes_are_closed_and_face_outwards(mesh, volume):
     assert (np.einsum("ij,ij->i", mesh.normals, mesh.vertices) > 0.0).all()
 
 
+def test_a_press_without_a_point_is_found_by_its_ray():
+    """Where the page sends no point or no instance, the part nearest to the ray is gripped, where the ray passes it."""
+    import asyncio
+    from types import SimpleNamespace
+    from unittest.mock import MagicMock
+
+    from limberjack.viewer.stage import Stage
+
+    model = lj.scenes.pendulum(links=3)
+    server, calls = MagicMock(), []
+    eye = Eye(np.array((0.0, -4.0, 0.0)), np.zeros(3))
+    stage = Stage(server, Drawing(model), eye, lambda *given: calls.append(given), lambda body: None)
+    stage.show(np.array([0.3, 0.2, -0.4]))
+    batch = max(range(len(stage._handles)), key=lambda k: stage._starts[k + 1] - stage._starts[k])
+    drag = server.scene.add_batched_meshes_simple.return_value.on_drag.return_value.call_args_list[2 * batch].args[0]
+    camera = SimpleNamespace(
+        position=eye.position, look_at=eye.target, fov=eye.angle, image_width=1200, image_height=800
+    )
+    unknown = (math.nan,) * 3
+    for row in range(stage._starts[batch], stage._starts[batch + 1]):
+        place = stage._shown[row].astype(float)
+        right, up, ahead = eye.axes()
+        off = place - eye.position
+        scale = 0.5 / np.tan(0.5 * eye.angle) / (off @ ahead)
+        screen = (0.5 + scale * (off @ right) / 1.5, 0.5 - scale * (off @ up))
+        for index in (None, row - stage._starts[batch]):
+            event = SimpleNamespace(
+                phase="start", client_id=1, instance_index=index, start_position=unknown, end_position=unknown,
+                start_screen_pos=screen, end_screen_pos=(screen[0] + 0.1, screen[1]),
+                client=SimpleNamespace(camera=camera),
+            )  # fmt: skip
+            calls.clear()
+            asyncio.run(drag(event))
+            (start, body, point, hold), (update, _, moved, same) = calls
+            assert (start, update) == ("start", "update") and hold == same
+            assert body == model.body_names[int(stage.drawing.parts.body[row])]
+            assert np.allclose(point, place, atol=1e-6)
+            assert moved[0] > point[0] + 0.1 and np.allclose(moved[1:], point[1:], atol=0.1)
+
+
 def test_parts_stand_where_matrices_put_them():
     """Poses of parts are those of their shapes on their bodies, composed as 3 x 3 matrices (naive twin)."""
     model = lj.scenes.humanoid()

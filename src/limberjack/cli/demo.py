@@ -21,7 +21,7 @@ from limberjack import scenes
 from limberjack.cli.plots import canvas
 from limberjack.cli.runs import Report, measured_run
 from limberjack.cli.warmup import compiled, compilers, pictures
-from limberjack.errors import FileError, LimberjackError, require
+from limberjack.errors import FileError, MissingExtra, require
 from limberjack.io.files import atomic_write
 from limberjack.methods import Adaptive, Full
 from limberjack.simulation.simulation import Simulation
@@ -216,6 +216,12 @@ def demo(folder: Path, console: Any) -> None:
         folder.mkdir(parents=True, exist_ok=True)
     except OSError as error:
         raise FileError(folder, f"cannot be made: {error.strerror or error}") from error
+    drawn = True
+    try:
+        require("matplotlib", extra="plot")
+    except MissingExtra as error:
+        console.print(f"no plots: {error}", markup=False, highlight=False)
+        drawn = False
     begin = time.perf_counter()
     prepare(console)
     done: list[_Done] = []
@@ -229,11 +235,7 @@ def demo(folder: Path, console: Any) -> None:
                 _write(folder, one)
         done += these
     console.print(_table(done))
-    plots = None
-    try:
-        plots = _plot(folder / "errors.png", done)
-    except LimberjackError as error:
-        console.print(f"no plots: {error}", markup=False, highlight=False)
+    plots = _plot(folder / "errors.png", done) if drawn else None
     atomic_write(folder / "index.html", _page(done, plots).encode())
     wall = time.perf_counter() - begin
     console.print(f"\n{wall:.0f} s; everything is on the page", markup=False, highlight=False)
@@ -373,7 +375,6 @@ def _table(runs: list[_Done]) -> Any:
 
 def _plot(path: Path, runs: list[_Done]) -> Path:
     """Write the plot of errors over time, one panel for each chapter that compares budgets; return its path."""
-    require("matplotlib", extra="plot")
     import io
 
     chapters = [chapter for chapter in CHAPTERS if chapter.compared]

@@ -70,9 +70,7 @@ def _meet(m: Any, pairs: np.ndarray) -> np.ndarray:
     return out
 
 
-def _friction(
-    parts: Parts, solid: np.ndarray, meet: np.ndarray, pairs: np.ndarray
-) -> tuple[np.ndarray, np.ndarray]:
+def _friction(parts: Parts, solid: np.ndarray, meet: np.ndarray, pairs: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     """Return the friction of each geom: none where all it meets have condim 1, that of its pairs if it has only these.
 
     Two geoms have the larger condim and friction of theirs. Torsional and rolling friction (ngeom, 2) are those of

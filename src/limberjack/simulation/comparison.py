@@ -83,7 +83,9 @@ class Comparison:
         return self.table()
 
     def plot(self, path: str | Path | None = None) -> Any:
-        """Draw distance, energy and cost, and return the Matplotlib figure.
+        """Draw the path of a body, distance, energy and cost, and return the Matplotlib figure.
+
+        The body is the one that moves farthest; its path is seen from the side where it is longest.
 
         Args:
             path: where the figure is saved, e.g. "methods.png"; None does not save it. Needs the extra `plot`.
@@ -91,13 +93,21 @@ class Comparison:
         require("matplotlib", extra="plot")
         from matplotlib.figure import Figure
 
-        figure: Any = Figure(figsize=(12.0, 3.6), layout="constrained")
-        apart, energy, cost = figure.subplots(1, 3)
+        figure: Any = Figure(figsize=(15.0, 3.6), layout="constrained")
+        paths, apart, energy, cost = figure.subplots(1, 4)
+        extents = np.ptp(next(iter(self.trajectories.values())).positions, axis=0)
+        body = int(np.argmax(np.linalg.norm(extents, axis=1)))
+        side = int(np.argmax(extents[body, :2]))
         for label, distance in self.distances().items():
-            times = self.trajectories[label].times
+            times, places = self.trajectories[label].times, self.trajectories[label].positions[:, body]
+            paths.plot(places[:, side], places[:, 2], label=label)
             if label != self.labels[0]:
                 apart.plot(times[: len(distance)], distance, label=label)
             energy.plot(times, self.kinetic[label] + self.potential[label], label=label)
+        paths.set(
+            xlabel=f"{'xy'[side]} [m]", ylabel="z [m]", title=f"path of {self.model.body_names[body]}", aspect="equal"
+        )
+        paths.set_adjustable("datalim")
         apart.set(xlabel="time [s]", ylabel="m", title=f"mean distance from {self.labels[0]}")
         energy.set(xlabel="time [s]", ylabel="J", title="energy")
         cost.barh(self.labels[::-1], [self.step_us[label] for label in self.labels[::-1]])

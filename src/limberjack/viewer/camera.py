@@ -33,6 +33,19 @@ class Eye(NamedTuple):
         right /= np.linalg.norm(right)
         return np.stack([right, np.cross(right, ahead), ahead])
 
+    def ray(self, x: float, y: float, aspect: float) -> np.ndarray:
+        """Return the direction (3,) of what is seen at x, y of the picture.
+
+        Args:
+            x: from 0 at the left to 1 at the right.
+            y: from 0 at the top to 1 at the bottom.
+            aspect: width of the picture over its height.
+        """
+        right, up, ahead = self.axes()
+        scale = math.tan(0.5 * self.angle)
+        way = ahead + scale * ((2.0 * x - 1.0) * aspect * right + (1.0 - 2.0 * y) * up)
+        return way / np.linalg.norm(way)
+
 
 def checked_eye(camera: Any) -> Eye:
     """Return a camera given as (position, target), or refuse it."""

@@ -123,29 +123,32 @@ class Stage:
 
     def _listen(self, handle: Any, k: int) -> None:
         body_of, names, start = self.drawing.parts.body, self.drawing.model.body_names, int(self._starts[k])
-        count = int(self._starts[k + 1]) - start
+        rows = np.arange(start, int(self._starts[k + 1]))
 
-        def body(index: int | None) -> str | None:
-            i = int(body_of[start + (index or 0)])
+        def body(row: int) -> str | None:
+            i = int(body_of[row])
             return None if i < 0 else names[i]
 
         def on_drag(keep: bool) -> Callable[[Any], Any]:
+            pressed: dict[int, int] = {}  # row by page
+
             # async, since viser would run plain functions out of order
             async def drag(event: Any) -> None:
-                name = body(event.instance_index)
+                if event.phase == "start":
+                    pressed[event.client_id] = self._pressed(event, rows)
+                row = pressed.get(event.client_id, -1)
+                name = None if row < 0 else body(row)
                 if name is None:
                     return
                 hold = f"{'pin' if keep else 'drag'} {event.client_id}" + (f" {name}" if keep else "")
-                start, end = (np.asarray(at) - self.offset for at in (event.start_position, event.end_position))
-                known = np.isfinite(start).all()
-                if event.phase == "start" and not known and count > 1 and event.instance_index is None:
-                    return  # the page does not know which body was pressed
                 if event.phase == "start":
-                    self._dragged("start", name, start if known else None, hold)
+                    at = self._point(event, event.start_position, event.start_screen_pos, row)
+                    self._dragged("start", name, at, hold)
                 if event.phase != "end":
-                    self._dragged("update", name, end, hold)
+                    at = self._point(event, event.end_position, event.end_screen_pos, row)
+                    self._dragged("update", name, at, hold)
                 elif not keep:
-                    self._dragged("end", name, end, hold)
+                    self._dragged("end", name, None, hold)
 
             return drag
 
@@ -154,9 +157,35 @@ class Stage:
 
         @handle.on_click
         async def _(event: Any) -> None:
-            name = body(event.instance_index)
+            name = body(start + (event.instance_index or 0))
             if name is not None:
                 self._clicked(name)
+
+    # viser's page at times sends a press without the point, or the instance, that it hit; the camera and the place on
+    # the screen are always known.
+
+    def _ray(self, event: Any, screen: Any) -> tuple[np.ndarray, np.ndarray]:
+        """Return origin and direction of what is seen at a place of the screen of an event's page."""
+        camera = event.client.camera
+        eye = Eye(np.array(camera.position) - self.offset, np.array(camera.look_at) - self.offset, float(camera.fov))
+        return eye.position, eye.ray(float(screen[0]), float(screen[1]), camera.image_width / camera.image_height)
+
+    def _pressed(self, event: Any, rows: np.ndarray) -> int:
+        """Return which part of a batch was pressed: where the page does not say, the one nearest to the ray."""
+        if event.instance_index is not None or len(rows) == 1:
+            return int(rows[event.instance_index or 0])
+        origin, way = self._ray(event, event.start_screen_pos)
+        off = self._shown[rows] - origin
+        aside = np.linalg.norm(off - np.outer(off @ way, way), axis=1)
+        return int(rows[np.argmin(aside - self.drawing.extents[rows])])
+
+    def _point(self, event: Any, position: Any, screen: Any, row: int) -> np.ndarray:
+        """Return the point of an event: where the page does not say, that of the ray as far away as the part."""
+        point = np.asarray(position, float) - self.offset
+        if np.isfinite(point).all():
+            return point
+        origin, way = self._ray(event, screen)
+        return origin + way * ((self._shown[row] - origin) @ way)
 
     def _add_ground(self) -> None:
         for k, ground in enumerate(self.drawing.grounds[:1]):

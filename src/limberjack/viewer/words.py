@@ -11,7 +11,7 @@ import re
 from dataclasses import fields
 from typing import Any, NamedTuple
 
-__all__ = ["METHOD_WORDS", "Option", "method_options", "options_table"]
+__all__ = ["METHOD_WORDS", "Option", "method_options", "options_page"]
 
 METHOD_WORDS = {
     "full": "All joints, in their own coordinates: exact joints, no drift.",
@@ -198,12 +198,14 @@ def _described(method: Any, name: str) -> Option:
     return Option(name.replace("_", " ").capitalize(), sentence, least=None)
 
 
-def options_table(methods: list[Any]) -> str:
-    """Return all options with their sentences, as a table for the documentation."""
-    lines = ["| method | option | unit | what it does |", "|---|---|---|---|"]
+def options_page(methods: list[Any]) -> str:
+    """Return all options with their sentences for the documentation: a heading each, which its search finds."""
+    parts = []
     for method in methods:
+        parts.append(f"\n### Method {method.name}\n")
         for name, word in method_options(method).items():
-            group = "" if word.basic else " (advanced)"
-            cells = f"{word.label}{group}, `{name}`", word.unit or "-", word.sentence
-            lines.append(f"| `{method.name}` | {' | '.join(cells)} |")
-    return "\n".join(lines) + "\n"
+            unit = f" [{word.unit}]" if word.unit else ""
+            choices = f" One of {', '.join(f'`{one}`' for one in word.choices)}." if word.choices else ""
+            group = "basic" if word.basic else "advanced"
+            parts.append(f"\n#### {word.label}{unit}\n\n`{name}`, {group}. {word.sentence}{choices}\n")
+    return "".join(parts) + "\n"

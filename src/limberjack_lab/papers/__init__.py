@@ -75,6 +75,7 @@ def run(
         folder.mkdir(parents=True, exist_ok=True)
     except OSError as error:
         raise errors.FileError(folder, f"cannot be made: {error.strerror or error}") from error
+    drawable = _drawable()
     output = importlib.import_module("limberjack_lab.bench.table")
     report = importlib.import_module("limberjack_lab.papers.report")
     tables: list[Table] = []
@@ -89,8 +90,8 @@ def run(
             output.show(table)
             output.write_json(tables, folder / "numbers.json")
             written["numbers.json"] = "all numbers, for programs"
-            if not table.interrupted:
-                pictures[name] = _drawn(name, found, folder)
+            if drawable and not table.interrupted:
+                pictures[name] = dict(_module(name).draw(found, folder))
                 written |= {path.name: what for path, what in pictures[name].items()}
             report.write_report(PAPERS, tables, pictures, folder)
             if table.interrupted:
@@ -105,13 +106,14 @@ def _module(name: str) -> Any:
     return importlib.import_module(f"limberjack_lab.papers.{name.replace('/', '.')}")
 
 
-def _drawn(name: str, found: Any, folder: Path) -> dict[Path, str]:
-    """Draw the pictures of a figure; return what each file shows."""
+def _drawable() -> bool:
+    """Return whether pictures can be drawn; say what is missing before anything is measured."""
     try:
-        return dict(_module(name).draw(found, folder))
+        errors.require("matplotlib", extra="plot")
     except errors.MissingExtra as error:
-        print(f"{name}: no pictures: {error}")
-        return {}
+        print(f"no pictures: {error}")
+        return False
+    return True
 
 
 def _tell(folder: Path, written: dict[str, str]) -> None:
