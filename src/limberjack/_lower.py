@@ -482,7 +482,7 @@ class Lower(PlainLower):
                 value = _Range(self, kind, *(self.builder.extract_value(value, k) for k in range(3)))
             if isinstance(value, _Range):
                 return self._begun(value) if op == "getiter" else self._next(resty, value)
-            if isinstance(value, _Items):
+            if isinstance(value, _Items) and op != "getiter":
                 return value if op == "exhaust_iter" else value.items[op == "pair_second"]
         return super().lower_expr(resty, expr)
 
