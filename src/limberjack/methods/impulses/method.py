@@ -652,9 +652,9 @@ def _new_bulk(whole: Maximal, team: Team) -> Bulk:
     return Bulk(
         bodies.inertia, own, bodies.mass.copy(), np.zeros((n, 7)), zeros(), same.astype(np.int64),
         np.zeros(n, np.int64), np.zeros(n, np.int64), np.zeros((n, 3)), np.zeros(n, np.int64), zeros(), zeros(),
-        zeros(), moments[:, 2] / moments[:, 0] - 1.0, np.zeros(n, np.int64), zeros(), np.zeros((n, 3)),
-        np.zeros(n, np.int64), np.zeros(1, np.int64), np.zeros((n, 6)), np.zeros(n, np.int64), np.zeros(3, np.int64),
-        team,
+        zeros(), zeros(), zeros(), moments[:, 2] / moments[:, 0] - 1.0, np.zeros(n, np.int64), zeros(),
+        np.zeros((n, 3)), np.zeros(n, np.int64), np.zeros(1, np.int64), np.zeros((n, 6)), np.zeros(n, np.int64),
+        np.zeros(3, np.int64), team,
     )  # fmt: skip
 
 

@@ -58,6 +58,8 @@ class Bulk(NamedTuple):
     calm: np.ndarray  # (n,) how long it has been slow [s]
     reach: np.ndarray  # (n,) how far its points may move in a step [m]
     moving: np.ndarray  # (n,) scratch of islands, at their roots
+    pull: np.ndarray  # (n,) square of the frequency at which its joints turn it, times the time, in a substep so far
+    pulled: np.ndarray  # (n,) the same of the substep before
     anisotropy: np.ndarray  # (n,) by how much its largest moment of inertia over the smallest exceeds one
     fast: np.ndarray  # (n,) TURNING or FAST in a substep, see `ccd.py`, else 0
     part: np.ndarray  # (n,) part of the motion of a substep that it makes

@@ -73,7 +73,7 @@ from limberjack.methods.impulses.post_stabilize import (
 from limberjack.spatial.quaternions import rotation_from_quaternion
 from limberjack.spatial.vectors import rotate_back, symmetric_times
 
-__all__ = ["MOST_SUBSTEPS", "copy_angles", "parts_of", "pre_stabilize"]
+__all__ = ["MOST_SUBSTEPS", "begin_pull", "copy_angles", "lasting_pull", "parts_of", "pre_stabilize"]
 
 # Newton steps of the joints, along rows of the start and along rows of the end.
 NEWTON, NEWTON_PROJECTION = 12, 40
@@ -490,6 +490,29 @@ def _fastest(setup, force, e, bulk):
     return most, at
 
 
+@outlined
+def begin_pull(substeps, bulk):
+    """Prepare `lasting_pull` for a step of so many substeps; a single one has none to be compared with."""
+    for i in range(len(bulk.pull)):
+        bulk.pull[i], bulk.pulled[i] = 0.0, 0.0 if substeps > 1 else np.inf
+
+
+@outlined
+def lasting_pull(longest, bulk):
+    """Return the square of the highest frequency at which joints turn a body in this and the last substep, and the body.
+
+    An impact pulls in one substep only, the harder the shorter this is: dividing it would resolve nothing. `pull` has
+    the sum of the parts of the substep, whose length undivided is `longest`, and is cleared.
+    """
+    most, at = 0.0, 0
+    for i in range(len(bulk.pull)):
+        lasting = min(bulk.pull[i], bulk.pulled[i])
+        if lasting > most:
+            most, at = lasting, i
+        bulk.pull[i], bulk.pulled[i] = 0.0, bulk.pull[i]
+    return most / longest, at
+
+
 @inner
 def parts_of(h, fastest):
     """Return into how many parts a substep h is divided such that it resolves the square of a frequency."""
@@ -618,9 +641,9 @@ def pre_stabilize(
             )  # fmt: skip
         update_contacts(first, count, sweeps.link, h, s.stage, s.pose, s.u, sweeps.row)
         return status
-    square, body = _fastest(setup, rows.total, e, bulk)
-    if square / h > rows.fastest[0]:
-        rows.fastest[0], rows.fastest[2] = square / h, body
+    _fastest(setup, rows.total, e, bulk)
+    for i in range(len(bulk.pull)):
+        bulk.pull[i] += bulk.moving[i]
     status = _newton(
         setup, tree, structure, how, h, time + h, first, count, graph.root, rows, sweeps, rounds, bulk, e, s, saddle
     )

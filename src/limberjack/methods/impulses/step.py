@@ -75,7 +75,14 @@ from limberjack.methods.impulses.post_stabilize import (
     lead_bodies,
     post_stabilize_after_move,
 )
-from limberjack.methods.impulses.pre_stabilize import MOST_SUBSTEPS, copy_angles, parts_of, pre_stabilize
+from limberjack.methods.impulses.pre_stabilize import (
+    MOST_SUBSTEPS,
+    begin_pull,
+    copy_angles,
+    lasting_pull,
+    parts_of,
+    pre_stabilize,
+)
 from limberjack.methods.impulses.redetect import redetect, restore_warm_start, stale, stale_free
 from limberjack.methods.impulses.resistance import find_touching, resist
 from limberjack.methods.impulses.team import move_all, settle_all
@@ -361,6 +368,7 @@ def take_steps(
             status = Status.NOT_CONVERGED + 0
         last, h, rows.fastest[0] = parts * substeps, longest / parts, 0.0
         rows.fastest[1] = h
+        begin_pull(substeps, bulk)
         for sub in range(last):
             if status != 0:
                 break
@@ -428,6 +436,10 @@ def take_steps(
                     s, saddle,
                 )  # fmt: skip
                 _count_joint_ticks(start, swept, bulk.spent)
+                if (sub + 1) % parts == 0:
+                    square, body = lasting_pull(longest, bulk)
+                    if square > rows.fastest[0]:
+                        rows.fastest[0], rows.fastest[2] = square, body
             # section VI: integrate positions (and velocity post-stabilization)
             if status == 0:
                 add_step_impulses(first, count, sweeps.row)
