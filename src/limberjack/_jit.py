@@ -34,12 +34,14 @@ from __future__ import annotations
 import gc
 import hashlib
 import importlib
+import operator
 import pickle
 import re
 import zlib
 from collections.abc import Callable, Iterable
 from functools import cache
 from pathlib import Path
+from types import BuiltinFunctionType
 from typing import Any
 
 import numba
@@ -74,6 +76,7 @@ from numba.core.consts import ConstantInference
 from numba.core.errors import (
     ConstantInferenceError,
     NumbaWarning,
+    TypingError,
     WarningsFixer,  # pyright: ignore[reportAttributeAccessIssue]
 )
 from numba.core.ir_utils import build_definitions
@@ -87,7 +90,7 @@ from numba.core.typed_passes import (
     NoPythonBackend,
     NopythonTypeInference,
 )
-from numba.core.typeinfer import TypeInferer
+from numba.core.typeinfer import SetItemConstraint, TypeInferer
 from numba.core.untyped_passes import (
     DeadBranchPrune,
     FixupArgs,
@@ -183,13 +186,86 @@ def _shared_flags() -> Flags:
     return _SharedFlags(flags)
 
 
+class _SetItem(SetItemConstraint):
+    """Types a store to an array; Numba looks for its signature anew each time, static indices or not."""
+
+    def __call__(self, typeinfer: Any) -> None:
+        parts = [typeinfer.typevars[one.name] for one in (self.target, self.index, self.value)]
+        if all(one.defined for one in parts):
+            args = tuple(one.getone() for one in parts)
+            if isinstance(args[0], types.Array) and args[0].is_precise():
+                self.signature = signature_of(typeinfer.context, operator.setitem, args)
+            else:
+                super().__call__(typeinfer)
+
+
 class _Inferer(TypeInferer):
-    """Infers types, those of Numba's functions once for all kernels."""
+    """Infers types, those of Numba's functions once for all kernels, and only of what has new types to go by."""
 
     def resolve_call(self, fnty: Any, pos_args: tuple, kw_args: dict) -> Any:
-        if kw_args or not isinstance(fnty, types.Function):
+        # operators come as themselves
+        if kw_args or (isinstance(fnty, types.Type) and not isinstance(fnty, types.Function)):
             return super().resolve_call(fnty, pos_args, kw_args)
         return signature_of(self.context, fnty, pos_args)
+
+    def resolve_value_type(self, inst: Any, val: Any) -> Any:
+        if not isinstance(val, BuiltinFunctionType):
+            return super().resolve_value_type(inst, val)
+        if val not in _operators:  # Numba words an error for each before it finds it
+            _operators[val] = super().resolve_value_type(inst, val)
+        return _operators[val]
+
+    def typeof_setitem(self, inst: Any) -> None:
+        self._store(inst, inst.index)
+
+    def typeof_static_setitem(self, inst: Any) -> None:
+        if inst.index_var is None:
+            super().typeof_static_setitem(inst)
+        else:
+            self._store(inst, inst.index_var)
+
+    def _store(self, inst: Any, index: Any) -> None:
+        constraint = _SetItem(target=inst.target, index=index, value=inst.value, loc=inst.loc)
+        self.constraints.append(constraint)
+        self.calls.append((inst, constraint))
+
+    def propagate(self, raise_errors: bool = True) -> Any:
+        known: dict[Any, Any] = {}
+        todo = [(constraint, _variables(constraint)) for constraint in self.constraints.constraints]
+        failed, before = False, None
+        while before != (before := [one.type for one in self.typevars.values()]):
+            failed = False
+            for constraint, names in todo:
+                if constraint not in known or known[constraint] != self._types(names):
+                    try:
+                        constraint(self)
+                        known[constraint] = self._types(names)
+                    except TypingError:
+                        failed = True
+        # to be raised as Numba words it
+        return super().propagate(raise_errors) if failed else None
+
+    def _types(self, names: list[str]) -> list[Any]:
+        return [self.typevars[name].type if name in self.typevars else None for name in names]
+
+
+_operators: dict[Any, Any] = {}
+
+
+def _variables(constraint: Any) -> list[str]:
+    """Return the names of all variables that a constraint of types speaks of."""
+    todo, found = list(vars(constraint).values()), []
+    while todo:
+        one = todo.pop()
+        if isinstance(one, str):
+            found.append(one)
+        elif isinstance(one, numba_ir.Var):
+            found.append(one.name)
+        elif isinstance(one, (list, tuple)):
+            todo.extend(one)
+        elif isinstance(one, dict):
+            todo.extend(one.values())
+    return found
 
 
 @register_pass(mutates_CFG=True, analysis_only=False)
