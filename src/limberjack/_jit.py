@@ -79,6 +79,7 @@ from numba.core.errors import (
     TypingError,
     WarningsFixer,  # pyright: ignore[reportAttributeAccessIssue]
 )
+from numba.core.interpreter import Interpreter
 from numba.core.ir_utils import build_definitions
 from numba.core.lowering import Lower as PlainLower
 from numba.core.registry import cpu_target
@@ -194,7 +195,7 @@ class _SetItem(SetItemConstraint):
         if all(one.defined for one in parts):
             args = tuple(one.getone() for one in parts)
             if isinstance(args[0], types.Array) and args[0].is_precise():
-                self.signature = signature_of(typeinfer.context, operator.setitem, args)
+                self.signature = signature_of(typeinfer.context, _type_of(typeinfer.context, operator.setitem), args)
             else:
                 super().__call__(typeinfer)
 
@@ -203,17 +204,14 @@ class _Inferer(TypeInferer):
     """Infers types, those of Numba's functions once for all kernels, and only of what has new types to go by."""
 
     def resolve_call(self, fnty: Any, pos_args: tuple, kw_args: dict) -> Any:
-        # operators come as themselves
-        if kw_args or (isinstance(fnty, types.Type) and not isinstance(fnty, types.Function)):
+        fnty = _type_of(self.context, fnty) or fnty  # operators come as themselves
+        if kw_args or not isinstance(fnty, types.Function):
             return super().resolve_call(fnty, pos_args, kw_args)
         return signature_of(self.context, fnty, pos_args)
 
     def resolve_value_type(self, inst: Any, val: Any) -> Any:
-        if not isinstance(val, BuiltinFunctionType):
-            return super().resolve_value_type(inst, val)
-        if val not in _operators:  # Numba words an error for each before it finds it
-            _operators[val] = super().resolve_value_type(inst, val)
-        return _operators[val]
+        # Numba words an error before it looks there
+        return _type_of(self.context, val) or super().resolve_value_type(inst, val)
 
     def typeof_setitem(self, inst: Any) -> None:
         self._store(inst, inst.index)
@@ -249,7 +247,13 @@ class _Inferer(TypeInferer):
         return [self.typevars[name].type if name in self.typevars else None for name in names]
 
 
-_operators: dict[Any, Any] = {}
+def _type_of(context: Any, function: Any) -> Any:
+    """Return the type that Numba knows one of Python's own functions by, None of anything else."""
+    return context._lookup_global(function) if isinstance(function, BuiltinFunctionType) else None
+
+
+# Types that have been met: Numba would forget them after each function and make them anew.
+_kept: dict[int, Any] = {}
 
 
 def _variables(constraint: Any) -> list[str]:
@@ -266,6 +270,24 @@ def _variables(constraint: Any) -> list[str]:
         elif isinstance(one, dict):
             todo.extend(one.values())
     return found
+
+
+class _Interpreter(Interpreter):
+    """Reads byte code; Numba also looks for what becomes of lists, dictionaries and `with`."""
+
+    def post_process(self, peepholes: Any, func_ir: Any) -> Any:
+        return func_ir
+
+
+@register_pass(mutates_CFG=True, analysis_only=False)
+class _Translation(TranslateByteCode):
+    """The pass that reads byte code by `_Interpreter`."""
+
+    _name = "limberjack_translation"
+
+    def run_pass(self, state: Any) -> bool:
+        state.func_ir = _Interpreter(state.func_id).interpret(state.bc)
+        return True
 
 
 @register_pass(mutates_CFG=True, analysis_only=False)
@@ -353,6 +375,7 @@ class _TypeInference(NopythonTypeInference):
             infer.build_constraint()
             infer.propagate()
             state.typemap, state.return_type, state.calltypes = infer.unify()
+        _kept.update((id(kind), kind) for kind in state.typemap.values())
         return False
 
 
@@ -415,7 +438,7 @@ class _Compiler(Compiler):
 # inlined by Numba and listings of types. Kernels have none of these (`tools/kernel_lint.py`). Nor what finds out where
 # variables live: without reference counts nothing is done where one ends.
 _PASSES = (
-    TranslateByteCode,
+    _Translation,
     FixupArgs,
     _Blocks,
     RewriteSemanticConstants,
@@ -550,13 +573,8 @@ class _Library(JITCodeLibrary):
     only_linked = True  # or called by Python
 
     def _optimize_functions(self, ll_module: Any) -> None:
-        """Shorten functions before they are linked into others, and leave out errors that cannot be raised."""
+        """Leave that to the optimisation of what is linked."""
         ll_module.data_layout = self._codegen._data_layout
-        builder = _pass_builder(self._codegen)
-        passes = builder.getFunctionPassManager()
-        for function in ll_module.functions:
-            if not function.is_declaration:
-                passes.run(function, builder)
 
     def _optimize_final_module(self) -> None:
         """Optimise what is linked, once."""
@@ -617,10 +635,21 @@ class _InlinedLibrary(_Library):
     """The code of a function that only kernels call: a part, optimised and compiled with those it is linked into."""
 
     part: _Part
+    _inlined = True
 
     @property
     def codegen(self) -> Any:
         return _UnlinkedCodegen(self._codegen)
+
+    def _optimize_functions(self, ll_module: Any) -> None:
+        """Shorten functions before they are linked into others."""
+        super()._optimize_functions(ll_module)
+        if self._inlined:
+            builder = _pass_builder(self._codegen)
+            passes = builder.getFunctionPassManager()
+            for function in ll_module.functions:
+                if not function.is_declaration:
+                    passes.run(function, builder)
 
     def finalize(self) -> None:
         """Make a part of it."""
@@ -672,6 +701,8 @@ class _InlinedLibrary(_Library):
 
 class _OutlinedLibrary(_InlinedLibrary):
     """The code of a function that stays one: compiled once for all its callers, unless LLVM might inline it."""
+
+    _inlined = False
 
     def _made(self, callees: Iterable[_Part]) -> _Part:
         code = _link(self._final_module, callees)
