@@ -171,8 +171,8 @@ def _ways(x, n, turned, run):
     total += late + k + len(x) + x.shape[0]
     for value in x:
         total += value
-    for value in (total, late):  # a tuple made where it is iterated over
-        total += 0.5 * value
+    for value in (a, b):
+        total *= value
     return total, found, i
 
 

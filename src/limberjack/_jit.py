@@ -34,12 +34,14 @@ from __future__ import annotations
 import gc
 import hashlib
 import importlib
+import operator
 import pickle
 import re
 import zlib
 from collections.abc import Callable, Iterable
 from functools import cache
 from pathlib import Path
+from types import BuiltinFunctionType
 from typing import Any
 
 import numba
@@ -74,8 +76,10 @@ from numba.core.consts import ConstantInference
 from numba.core.errors import (
     ConstantInferenceError,
     NumbaWarning,
+    TypingError,
     WarningsFixer,  # pyright: ignore[reportAttributeAccessIssue]
 )
+from numba.core.interpreter import Interpreter
 from numba.core.ir_utils import build_definitions
 from numba.core.lowering import Lower as PlainLower
 from numba.core.registry import cpu_target
@@ -87,7 +91,7 @@ from numba.core.typed_passes import (
     NoPythonBackend,
     NopythonTypeInference,
 )
-from numba.core.typeinfer import TypeInferer
+from numba.core.typeinfer import SetItemConstraint, TypeInferer
 from numba.core.untyped_passes import (
     DeadBranchPrune,
     FixupArgs,
@@ -183,13 +187,107 @@ def _shared_flags() -> Flags:
     return _SharedFlags(flags)
 
 
+class _SetItem(SetItemConstraint):
+    """Types a store to an array; Numba looks for its signature anew each time, static indices or not."""
+
+    def __call__(self, typeinfer: Any) -> None:
+        parts = [typeinfer.typevars[one.name] for one in (self.target, self.index, self.value)]
+        if all(one.defined for one in parts):
+            args = tuple(one.getone() for one in parts)
+            if isinstance(args[0], types.Array) and args[0].is_precise():
+                self.signature = signature_of(typeinfer.context, _type_of(typeinfer.context, operator.setitem), args)
+            else:
+                super().__call__(typeinfer)
+
+
 class _Inferer(TypeInferer):
-    """Infers types, those of Numba's functions once for all kernels."""
+    """Infers types, those of Numba's functions once for all kernels, and only of what has new types to go by."""
 
     def resolve_call(self, fnty: Any, pos_args: tuple, kw_args: dict) -> Any:
+        fnty = _type_of(self.context, fnty) or fnty  # operators come as themselves
         if kw_args or not isinstance(fnty, types.Function):
             return super().resolve_call(fnty, pos_args, kw_args)
         return signature_of(self.context, fnty, pos_args)
+
+    def resolve_value_type(self, inst: Any, val: Any) -> Any:
+        # Numba words an error before it looks there
+        return _type_of(self.context, val) or super().resolve_value_type(inst, val)
+
+    def typeof_setitem(self, inst: Any) -> None:
+        self._store(inst, inst.index)
+
+    def typeof_static_setitem(self, inst: Any) -> None:
+        if inst.index_var is None:
+            super().typeof_static_setitem(inst)
+        else:
+            self._store(inst, inst.index_var)
+
+    def _store(self, inst: Any, index: Any) -> None:
+        constraint = _SetItem(target=inst.target, index=index, value=inst.value, loc=inst.loc)
+        self.constraints.append(constraint)
+        self.calls.append((inst, constraint))
+
+    def propagate(self, raise_errors: bool = True) -> Any:
+        known: dict[Any, Any] = {}
+        todo = [(constraint, _variables(constraint)) for constraint in self.constraints.constraints]
+        failed, before = False, None
+        while before != (before := [one.type for one in self.typevars.values()]):
+            failed = False
+            for constraint, names in todo:
+                if constraint not in known or known[constraint] != self._types(names):
+                    try:
+                        constraint(self)
+                        known[constraint] = self._types(names)
+                    except TypingError:
+                        failed = True
+        # to be raised as Numba words it
+        return super().propagate(raise_errors) if failed else None
+
+    def _types(self, names: list[str]) -> list[Any]:
+        return [self.typevars[name].type if name in self.typevars else None for name in names]
+
+
+def _type_of(context: Any, function: Any) -> Any:
+    """Return the type that Numba knows one of Python's own functions by, None of anything else."""
+    return context._lookup_global(function) if isinstance(function, BuiltinFunctionType) else None
+
+
+# Types that have been met: Numba would forget them after each function and make them anew.
+_kept: dict[int, Any] = {}
+
+
+def _variables(constraint: Any) -> list[str]:
+    """Return the names of all variables that a constraint of types speaks of."""
+    todo, found = list(vars(constraint).values()), []
+    while todo:
+        one = todo.pop()
+        if isinstance(one, str):
+            found.append(one)
+        elif isinstance(one, numba_ir.Var):
+            found.append(one.name)
+        elif isinstance(one, (list, tuple)):
+            todo.extend(one)
+        elif isinstance(one, dict):
+            todo.extend(one.values())
+    return found
+
+
+class _Interpreter(Interpreter):
+    """Reads byte code; Numba also looks for what becomes of lists, dictionaries and `with`."""
+
+    def post_process(self, peepholes: Any, func_ir: Any) -> Any:
+        return func_ir
+
+
+@register_pass(mutates_CFG=True, analysis_only=False)
+class _Translation(TranslateByteCode):
+    """The pass that reads byte code by `_Interpreter`."""
+
+    _name = "limberjack_translation"
+
+    def run_pass(self, state: Any) -> bool:
+        state.func_ir = _Interpreter(state.func_id).interpret(state.bc)
+        return True
 
 
 @register_pass(mutates_CFG=True, analysis_only=False)
@@ -277,6 +375,7 @@ class _TypeInference(NopythonTypeInference):
             infer.build_constraint()
             infer.propagate()
             state.typemap, state.return_type, state.calltypes = infer.unify()
+        _kept.update((id(kind), kind) for kind in state.typemap.values())
         return False
 
 
@@ -339,7 +438,7 @@ class _Compiler(Compiler):
 # inlined by Numba and listings of types. Kernels have none of these (`tools/kernel_lint.py`). Nor what finds out where
 # variables live: without reference counts nothing is done where one ends.
 _PASSES = (
-    TranslateByteCode,
+    _Translation,
     FixupArgs,
     _Blocks,
     RewriteSemanticConstants,
@@ -474,13 +573,8 @@ class _Library(JITCodeLibrary):
     only_linked = True  # or called by Python
 
     def _optimize_functions(self, ll_module: Any) -> None:
-        """Shorten functions before they are linked into others, and leave out errors that cannot be raised."""
+        """Leave that to the optimisation of what is linked."""
         ll_module.data_layout = self._codegen._data_layout
-        builder = _pass_builder(self._codegen)
-        passes = builder.getFunctionPassManager()
-        for function in ll_module.functions:
-            if not function.is_declaration:
-                passes.run(function, builder)
 
     def _optimize_final_module(self) -> None:
         """Optimise what is linked, once."""
@@ -541,10 +635,21 @@ class _InlinedLibrary(_Library):
     """The code of a function that only kernels call: a part, optimised and compiled with those it is linked into."""
 
     part: _Part
+    _inlined = True
 
     @property
     def codegen(self) -> Any:
         return _UnlinkedCodegen(self._codegen)
+
+    def _optimize_functions(self, ll_module: Any) -> None:
+        """Shorten functions before they are linked into others."""
+        super()._optimize_functions(ll_module)
+        if self._inlined:
+            builder = _pass_builder(self._codegen)
+            passes = builder.getFunctionPassManager()
+            for function in ll_module.functions:
+                if not function.is_declaration:
+                    passes.run(function, builder)
 
     def finalize(self) -> None:
         """Make a part of it."""
@@ -596,6 +701,8 @@ class _InlinedLibrary(_Library):
 
 class _OutlinedLibrary(_InlinedLibrary):
     """The code of a function that stays one: compiled once for all its callers, unless LLVM might inline it."""
+
+    _inlined = False
 
     def _made(self, callees: Iterable[_Part]) -> _Part:
         code = _link(self._final_module, callees)

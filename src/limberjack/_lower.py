@@ -482,8 +482,10 @@ class Lower(PlainLower):
                 value = _Range(self, kind, *(self.builder.extract_value(value, k) for k in range(3)))
             if isinstance(value, _Range):
                 return self._begun(value) if op == "getiter" else self._next(resty, value)
-            if isinstance(value, _Items) and op not in ("getiter", "iternext"):
-                return value if op == "exhaust_iter" else value.items[op == "pair_second"]
+            if isinstance(value, _Items) and op == "exhaust_iter":
+                return value
+            if isinstance(value, _Items) and op in ("pair_first", "pair_second"):
+                return value.items[op == "pair_second"]
         return super().lower_expr(resty, expr)
 
     def _part(self, resty: Any, expr: Any) -> Any:

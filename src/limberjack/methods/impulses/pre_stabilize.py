@@ -499,7 +499,7 @@ def begin_pull(substeps, bulk):
 
 @outlined
 def lasting_pull(longest, bulk):
-    """Return the square of the highest frequency at which joints turn a body in this and the last substep, and the body.
+    """Return the square of the highest frequency at which joints turn a body in this and the last substep, and which.
 
     An impact pulls in one substep only, the harder the shorter this is: dividing it would resolve nothing. `pull` has
     the sum of the parts of the substep, whose length undivided is `longest`, and is cleared.
