@@ -207,6 +207,17 @@ def test_arrays_of_any_layout_are_passed():
     assert kernel(x, y, z) == ((2.0 * x * y + 3.0 * z).sum(), 16)
 
 
+_MANY = ", ".join(f"x{i}" for i in range(33))
+
+
+def test_calls_have_any_number_of_arguments():
+    """Calls of more than 30 arguments, which Python makes from a list, are calls as others are."""
+    names: dict = {}
+    exec(f"def total({_MANY}): return {_MANY.replace(',', ' +')}\ndef call({_MANY}): return inner({_MANY})", names)
+    names["inner"] = _jit.outlined(names["total"])
+    assert _jit.kernel(names["call"])(*range(33)) == sum(range(33))
+
+
 _CALLED = """
 from limberjack._jit import kernel
 

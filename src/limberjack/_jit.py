@@ -273,10 +273,15 @@ def _variables(constraint: Any) -> list[str]:
 
 
 class _Interpreter(Interpreter):
-    """Reads byte code; Numba also looks for what becomes of lists, dictionaries and `with`."""
+    """Reads byte code; Numba also looks for what becomes of lists, dictionaries and `with`.
+
+    Lists are of interest where Python puts the arguments of a call into one: those beyond 30.
+    """
 
     def post_process(self, peepholes: Any, func_ir: Any) -> Any:
-        return func_ir
+        blocks = func_ir.blocks.values()
+        lists = any(expr.op == "list_to_tuple" for block in blocks for expr in block.find_exprs())
+        return super().post_process(peepholes, func_ir) if lists else func_ir
 
 
 @register_pass(mutates_CFG=True, analysis_only=False)
