@@ -31,6 +31,7 @@ interface (`spatial/lanes.py`, `spatial/clock.py`, `constraints/jets.py`).
 
 from __future__ import annotations
 
+import copy
 import gc
 import hashlib
 import importlib
@@ -103,7 +104,7 @@ from numba.core.untyped_passes import (
 )
 
 from limberjack._cache import CacheImpl, KernelCache, atomic_file, cache_folder, read_file, release_lock
-from limberjack._lower import Lower, call_directly, signature_of
+from limberjack._lower import Context, Lower, call_directly, signature_of
 
 __all__ = ["NUMBA_RANGE", "call_address", "entry", "inner", "kernel", "outlined", "require_numba"]
 
@@ -393,6 +394,11 @@ class _SlimLowering(BaseNativeLowering):
     @property
     def lowering_class(self) -> type[PlainLower]:
         return Lower
+
+    def run_pass(self, state: Any) -> bool:
+        state.targetctx = copy.copy(state.targetctx)
+        state.targetctx.__class__ = Context
+        return super().run_pass(state)
 
 
 class _Passes(PassManager):

@@ -36,7 +36,7 @@ from numba.np.arrayobj import load_item, store_item
 
 from limberjack._tuples import ArrayView, by_reference, element, fill, member
 
-__all__ = ["Lower", "call_directly", "signature_of"]
+__all__ = ["Context", "Lower", "call_directly", "signature_of"]
 
 _LENGTH = ir.IntType(64)
 _numbers: Any = (types.Number, types.Boolean)
@@ -200,8 +200,16 @@ class _CallConv(CPUCallConv):
             super().return_status_propagate(builder, status)
 
 
-class _Context(CPUContext):
-    """Numba's target with these conventions."""
+class Context(CPUContext):
+    """Numba's target with these conventions, and short names of functions.
+
+    Numba spells the types of all arguments; LLVM would print and read them at each call.
+    """
+
+    def mangler(self, name: str, types: Any, *, abi_tags: Any = (), uid: Any = None) -> str:
+        text = f"{name} {uid} {' '.join(map(str, types))}"
+        readable = re.sub(r"\W", "_", name.rpartition(".")[2])
+        return f"_ZN{readable}_{hashlib.sha256(text.encode()).hexdigest()[:16]}"
 
     @property
     def call_conv(self) -> Any:
@@ -281,12 +289,6 @@ _COMPARISONS = {
 _GROWING = ("add", "mul")
 
 
-def _short(function: str, name: str) -> str:
-    """Return a short name for the symbol of a function."""
-    readable = re.sub(r"\W", "_", function)
-    return f"_ZN{readable}_{hashlib.sha256(name.encode()).hexdigest()[:16]}"
-
-
 class Lower(PlainLower):
     """Lowers a kernel.
 
@@ -296,12 +298,8 @@ class Lower(PlainLower):
 
     def __init__(self, context: Any, library: Any, function: Any, code: Any, metadata: Any = None) -> None:
         self._direct = _DIRECT and library.only_linked
-        # Names spell the types of all arguments; LLVM would print and read them at each call.
-        function.mangled_name, function.env_name = (
-            _short(function.qualname, name) for name in (function.mangled_name, function.env_name)
-        )
         super().__init__(context, library, function, code, metadata)
-        self.context.__class__ = _Context
+        self.context.__class__ = Context
 
     def init(self) -> None:
         graph = compute_cfg_from_blocks(self.blocks)

@@ -14,7 +14,7 @@ from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ProcessPoolExecutor, as_completed
 from contextlib import contextmanager
 from dataclasses import replace
-from multiprocessing import get_context
+from multiprocessing import get_all_start_methods, get_context
 from typing import Any
 
 import numpy as np
@@ -379,7 +379,10 @@ def compilers(jobs: int) -> Iterator[ProcessPoolExecutor]:
     these are busy. A process that is ended leaves whole files, and its locks to others.
     """
     count = min(1 + (os.cpu_count() or 1), jobs)
-    pool = ProcessPoolExecutor(count, mp_context=get_context("spawn"), initializer=_undisturbed)
+    # From one process that has imported everything, where the system can do that: an import takes a second.
+    context: Any = get_context("forkserver" if "forkserver" in get_all_start_methods() else "spawn")
+    context.set_forkserver_preload([__name__])
+    pool = ProcessPoolExecutor(count, mp_context=context, initializer=_undisturbed)
     try:
         yield pool
     except BaseException:
