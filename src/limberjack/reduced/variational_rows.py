@@ -43,7 +43,9 @@ from limberjack.reduced.contacts import (
     CONTACT,
     CONVERGED,
     DRY_FRICTION,
+    EQUALITY_ROW,
     FREE_VELOCITY,
+    INEQUALITY_ROW,
     PUSH_OUT_LEAST,
     ROLLING,
     TARGET,
@@ -143,6 +145,8 @@ REFLECTED = 0.98
 MOST_HALVED = 32
 # A substep in which rows add more than this part of the kinetic energy is halved: along rows that turn far within it.
 GAINED = 1e-3
+# Impulses of contacts of trees with rows may add this part of what they take to the energy.
+GAINED_BY_CONTACTS = 0.03
 # Of the trees involved in contacts, those that contacts or dry friction act on.
 ACTING = 2
 
@@ -420,13 +424,35 @@ def _solve_contacts(links, external, rows, blocks, span, h, w, contact):
         return Status.MORE_CONTACTS
     release_rows(count, h, rows.constraint, p)
     projected_gauss_seidel(count, CONVERGED, p)
+    status = _apply_contacts(links, external, rows, blocks, span, count, h, 1.0, w, contact)
+    if status == 0 and _has_row_blocks(count, p):
+        part = _part_without_gain(links, rows, blocks, span, h, w, t)
+        if part < 1.0:
+            status = _apply_contacts(links, external, rows, blocks, span, count, h, part - 1.0, w, contact)
+            for k in range(count):
+                for c in range(3):
+                    p.lam[k, c] *= part
     _store_forces(count, h, external.applied, contact.contacts, contact.warm_start.found, t)
-    f = 1.0 / h
+    return status
+
+
+@inner
+def _has_row_blocks(count, packed):
+    for k in range(count):
+        if packed.kind[k] == EQUALITY_ROW or packed.kind[k] == INEQUALITY_ROW:
+            return True
+    return False
+
+
+@outlined
+def _apply_contacts(links, external, rows, blocks, span, count, h, share, w, contact):
+    """Add a share of the impulses of contacts and dry friction to the forces left; fill w.qdd; return a status."""
+    t, p, work = contact.state, contact.state.packed, w.work
+    f = share / h
     for k in range(count):
         if p.kind[k] == CONTACT or p.kind[k] == ROLLING or p.kind[k] == DRY_FRICTION:
             for j in range(p.start[k], p.start[k + 1]):
                 w.left[p.column[j]] += f * (p.y[j, 0] * p.lam[k, 0] + p.y[j, 1] * p.lam[k, 1] + p.y[j, 2] * p.lam[k, 2])
-    work = w.work
     for k in range(len(blocks)):
         if _touched(blocks, k, 1, t):
             _set_span(blocks, k, span)
@@ -439,6 +465,41 @@ def _solve_contacts(links, external, rows, blocks, span, h, w, contact):
                 if status != 0:
                     return status
     return 0
+
+
+@inner
+def _energy_at(links, span, qd, w):
+    """Return the kinetic energy of the links of a block and its rotors at velocities qd."""
+    link_velocities(links, span, qd, w.work, w.velocities)
+    out = moving_energy(links, span, w.velocities, w)
+    for v in range(span[DOF], span[DOF + 1]):
+        out += 0.5 * links.armature[v] * qd[v] * qd[v]
+    return out
+
+
+@outlined
+def _part_without_gain(links, rows, blocks, span, h, w, state):
+    """Return the part of the impulses of contacts that takes most energy, where all of them would add some, else 1.
+
+    The rows of a step are solved with those of contacts by sweeps, and once more exactly with their impulses: where
+    sweeps do not settle, as near singular poses of loops, the two differ, and contacts throw what they should stop.
+    """
+    free, change = state.free_velocity, state.qd
+    gain = square = 0.0
+    for k in range(len(blocks)):
+        if not _touched(blocks, k, 1, state):
+            continue
+        _set_span(blocks, k, span)
+        for v in range(span[DOF], span[DOF + 1]):
+            change[v] = w.qd[v] + h * w.qdd[v]
+        gain += _energy_at(links, span, change, w) - _energy_at(links, span, free, w)
+        for v in range(span[DOF], span[DOF + 1]):
+            change[v] -= free[v]
+        square += _energy_at(links, span, change, w)
+    slope = gain - square
+    if not gain > GAINED_BY_CONTACTS * abs(slope) or not square > 0.0:
+        return 1.0
+    return min(max(-0.5 * slope / square, 0.0), 1.0)
 
 
 @outlined
