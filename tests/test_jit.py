@@ -130,6 +130,83 @@ def test_elements_are_those_of_numpy(order):
         np.testing.assert_array_equal(a, b)
 
 
+@_jit.inner
+def _turned(a, b):
+    return b, a - b
+
+
+@_jit.outlined
+def _run(first, last):
+    return range(first, last)
+
+
+def _ways(x, n, turned, run):
+    total, last, found = 0.0, 0.0, -1
+    for i in range(n, -n, -3):  # downwards, by steps that do not end at the end
+        if i % 2:
+            last = x[i] * i
+            continue
+        for j in range(i, n, 2):
+            if x[j] > 5.0:
+                found = j
+                break
+        else:
+            total += 1.0
+        total += last
+    step = n - 1
+    for i in range(0, 3 * n, step):
+        total, last = last, total + i
+    a, b = 1.0, 2.0
+    for k in run(n - 2, n):
+        a, b = turned(a, b)
+        if k == n - 1:
+            late = a  # known on one way only
+        pair = (a, b, x[k])
+        total += pair[0] * pair[-1]
+    k = 0
+    while True:
+        k += 1
+        if x[k] > 3.0:
+            break
+    total += late + k + len(x) + x.shape[0]
+    for value in x:
+        total += value
+    for value in (a, b):
+        total *= value
+    return total, found, i
+
+
+_ways_compiled = _jit.outlined(_ways)
+
+
+def _plain_turned(a, b):
+    return b, a - b
+
+
+def test_variables_and_loops_are_those_of_python():
+    """Variables that depend on the way taken, swaps, ranges of any step and tuples are what they are in Python."""
+    kernel = _jit.kernel(lambda x, n: _ways_compiled(x, n, _turned, _run))
+    x = np.arange(9.0)
+    assert kernel(x, 7) == _ways(x, 7, _plain_turned, range)
+
+
+@_jit.outlined
+def _sum_of(x, y, z, pair):
+    total = 0.0
+    for i in range(x.shape[0]):
+        for j in range(x.shape[1]):
+            total += x[i, j] * y[i, j] * pair[0] + z[j] * pair[1]
+    return total, x.size + len(z)
+
+
+def test_arrays_of_any_layout_are_passed():
+    """An array keeps its lengths and strides from kernel to kernel, whatever its layout."""
+    kernel = _jit.kernel(lambda x, y, z: _sum_of(x, y, z, (2.0, 3)))
+    x = np.arange(12.0).reshape(3, 4)
+    y, z = np.asfortranarray(x + 1.0), np.arange(8.0)[::2]
+    assert kernel(x, y, z) == ((2.0 * x * y + 3.0 * z).sum(), 16)
+
+
 _CALLED = """
 from limberjack._jit import kernel
 

@@ -21,8 +21,8 @@ interface (`spatial/lanes.py`, `spatial/clock.py`, `constraints/jets.py`).
   and link, optimise, verify and store the code of its callees again in every caller.
 - LLVM's work (`_Library`): Numba has it optimise each function, and the whole twice, at the highest level.
 - Few passes (`_PASSES`): most of Numba's serve what kernels do not have.
-- Slim lowering (`_Lower`): Numba loads and clears a variable's old value for reference counts, which kernels do not
-  have, and copies a tuple of arrays wherever it is passed; here it is passed by reference (`_tuples.py`).
+- Slim lowering (`_lower.py`): Numba gives variables places in memory, passes arrays whole and tests a status after each
+  call; a tuple of arrays it copies wherever it is passed; here it is passed by reference (`_tuples.py`).
 - Shared flags (`_SharedFlags`): Numba copies the flags of a kernel and compares them value by value at each lookup of
   one of its own functions.
 - Entry point (`entry`): dispatch over tuples of arrays costs about as much as 40 joints of work.
@@ -41,6 +41,7 @@ import zlib
 from collections.abc import Callable, Iterable
 from functools import cache
 from pathlib import Path
+from types import BuiltinFunctionType
 from typing import Any
 
 import numba
@@ -66,8 +67,8 @@ require_numba(numba.__version__)
 import llvmlite.binding as llvm
 from llvmlite import ir
 from numba import extending
-from numba.core import cgutils, types
 from numba.core import ir as numba_ir
+from numba.core import types
 from numba.core.codegen import JITCodeLibrary
 from numba.core.compiler import Compiler, Flags
 from numba.core.compiler_machinery import PassManager, register_pass
@@ -75,10 +76,12 @@ from numba.core.consts import ConstantInference
 from numba.core.errors import (
     ConstantInferenceError,
     NumbaWarning,
+    TypingError,
     WarningsFixer,  # pyright: ignore[reportAttributeAccessIssue]
 )
+from numba.core.interpreter import Interpreter
 from numba.core.ir_utils import build_definitions
-from numba.core.lowering import Lower
+from numba.core.lowering import Lower as PlainLower
 from numba.core.registry import cpu_target
 from numba.core.rewrites import rewrite_registry
 from numba.core.ssa import reconstruct_ssa
@@ -87,9 +90,8 @@ from numba.core.typed_passes import (
     BaseNativeLowering,
     NoPythonBackend,
     NopythonTypeInference,
-    PreLowerStripPhis,
 )
-from numba.core.typeinfer import TypeInferer
+from numba.core.typeinfer import SetItemConstraint, TypeInferer
 from numba.core.untyped_passes import (
     DeadBranchPrune,
     FixupArgs,
@@ -99,10 +101,9 @@ from numba.core.untyped_passes import (
     RewriteSemanticConstants,
     TranslateByteCode,
 )
-from numba.np.arrayobj import load_item, store_item
 
 from limberjack._cache import CacheImpl, KernelCache, atomic_file, cache_folder, read_file, release_lock
-from limberjack._tuples import by_reference, element, fill, member
+from limberjack._lower import Lower, call_directly, signature_of
 
 __all__ = ["NUMBA_RANGE", "call_address", "entry", "inner", "kernel", "outlined", "require_numba"]
 
@@ -124,6 +125,7 @@ def kernel(function: Callable) -> Any:
     # For kernels that call it, it is a function to be linked; only what Python calls becomes machine code of its own.
     linked = outlined(function)
     dispatcher.get_call_template, dispatcher.get_overload = linked.get_call_template, linked.get_overload
+    dispatcher.linked = linked
     return dispatcher
 
 
@@ -146,6 +148,13 @@ def _link_only(function: Callable, inlined: bool) -> Any:
         pipeline_class=_InlinedCompiler if inlined else _OutlinedCompiler,
     )(function)
     dispatcher._cache = _LinkOnlyCache(function)
+    dispatcher.linked, add = dispatcher, dispatcher.add_overload
+
+    def add_overload(compiled: Any) -> None:
+        call_directly(dispatcher.targetctx, compiled)
+        add(compiled)
+
+    dispatcher.add_overload = add_overload
     return dispatcher
 
 
@@ -178,25 +187,107 @@ def _shared_flags() -> Flags:
     return _SharedFlags(flags)
 
 
-# Signatures of Numba's functions for the types of their arguments: Numba looks for them anew at each operator.
-_signatures: dict[tuple, Any] = {}
+class _SetItem(SetItemConstraint):
+    """Types a store to an array; Numba looks for its signature anew each time, static indices or not."""
 
-
-def _signature(context: Any, function: types.Function, args: tuple) -> Any:
-    """Return the signature of one of Numba's functions for arguments of these types."""
-    found = _signatures.get((function, args))
-    if found is None:
-        found = _signatures[function, args] = context.resolve_function_type(function, args, {})
-    return found
+    def __call__(self, typeinfer: Any) -> None:
+        parts = [typeinfer.typevars[one.name] for one in (self.target, self.index, self.value)]
+        if all(one.defined for one in parts):
+            args = tuple(one.getone() for one in parts)
+            if isinstance(args[0], types.Array) and args[0].is_precise():
+                self.signature = signature_of(typeinfer.context, _type_of(typeinfer.context, operator.setitem), args)
+            else:
+                super().__call__(typeinfer)
 
 
 class _Inferer(TypeInferer):
-    """Infers types, those of Numba's functions once for all kernels."""
+    """Infers types, those of Numba's functions once for all kernels, and only of what has new types to go by."""
 
     def resolve_call(self, fnty: Any, pos_args: tuple, kw_args: dict) -> Any:
+        fnty = _type_of(self.context, fnty) or fnty  # operators come as themselves
         if kw_args or not isinstance(fnty, types.Function):
             return super().resolve_call(fnty, pos_args, kw_args)
-        return _signature(self.context, fnty, pos_args)
+        return signature_of(self.context, fnty, pos_args)
+
+    def resolve_value_type(self, inst: Any, val: Any) -> Any:
+        # Numba words an error before it looks there
+        return _type_of(self.context, val) or super().resolve_value_type(inst, val)
+
+    def typeof_setitem(self, inst: Any) -> None:
+        self._store(inst, inst.index)
+
+    def typeof_static_setitem(self, inst: Any) -> None:
+        if inst.index_var is None:
+            super().typeof_static_setitem(inst)
+        else:
+            self._store(inst, inst.index_var)
+
+    def _store(self, inst: Any, index: Any) -> None:
+        constraint = _SetItem(target=inst.target, index=index, value=inst.value, loc=inst.loc)
+        self.constraints.append(constraint)
+        self.calls.append((inst, constraint))
+
+    def propagate(self, raise_errors: bool = True) -> Any:
+        known: dict[Any, Any] = {}
+        todo = [(constraint, _variables(constraint)) for constraint in self.constraints.constraints]
+        failed, before = False, None
+        while before != (before := [one.type for one in self.typevars.values()]):
+            failed = False
+            for constraint, names in todo:
+                if constraint not in known or known[constraint] != self._types(names):
+                    try:
+                        constraint(self)
+                        known[constraint] = self._types(names)
+                    except TypingError:
+                        failed = True
+        # to be raised as Numba words it
+        return super().propagate(raise_errors) if failed else None
+
+    def _types(self, names: list[str]) -> list[Any]:
+        return [self.typevars[name].type if name in self.typevars else None for name in names]
+
+
+def _type_of(context: Any, function: Any) -> Any:
+    """Return the type that Numba knows one of Python's own functions by, None of anything else."""
+    return context._lookup_global(function) if isinstance(function, BuiltinFunctionType) else None
+
+
+# Types that have been met: Numba would forget them after each function and make them anew.
+_kept: dict[int, Any] = {}
+
+
+def _variables(constraint: Any) -> list[str]:
+    """Return the names of all variables that a constraint of types speaks of."""
+    todo, found = list(vars(constraint).values()), []
+    while todo:
+        one = todo.pop()
+        if isinstance(one, str):
+            found.append(one)
+        elif isinstance(one, numba_ir.Var):
+            found.append(one.name)
+        elif isinstance(one, (list, tuple)):
+            todo.extend(one)
+        elif isinstance(one, dict):
+            todo.extend(one.values())
+    return found
+
+
+class _Interpreter(Interpreter):
+    """Reads byte code; Numba also looks for what becomes of lists, dictionaries and `with`."""
+
+    def post_process(self, peepholes: Any, func_ir: Any) -> Any:
+        return func_ir
+
+
+@register_pass(mutates_CFG=True, analysis_only=False)
+class _Translation(TranslateByteCode):
+    """The pass that reads byte code by `_Interpreter`."""
+
+    _name = "limberjack_translation"
+
+    def run_pass(self, state: Any) -> bool:
+        state.func_ir = _Interpreter(state.func_id).interpret(state.bc)
+        return True
 
 
 @register_pass(mutates_CFG=True, analysis_only=False)
@@ -268,17 +359,6 @@ class _SingleAssignment(ReconstructSSA):
         return True
 
 
-@register_pass(mutates_CFG=False, analysis_only=False)
-class _NoPhis(PreLowerStripPhis):
-    """The pass that takes these variables apart again, and no more."""
-
-    _name = "limberjack_phis"
-
-    def run_pass(self, state: Any) -> bool:
-        state.func_ir = self._strip_phi_nodes(state.func_ir)
-        return True
-
-
 @register_pass(mutates_CFG=True, analysis_only=False)
 class _TypeInference(NopythonTypeInference):
     """The pass that infers types by `_Inferer`."""
@@ -295,110 +375,19 @@ class _TypeInference(NopythonTypeInference):
             infer.build_constraint()
             infer.propagate()
             state.typemap, state.return_type, state.calltypes = infer.unify()
+        _kept.update((id(kind), kind) for kind in state.typemap.values())
         return False
-
-
-class _Lower(Lower):
-    """Lowers functions without reference counts: variables are stored as they are, tuples of arrays by reference.
-
-    Elements of arrays and operators on numbers are lowered directly: Numba copies the array into memory, looks for an
-    implementation that takes constants as such, and for the type of the result once more.
-    """
-
-    def alloca_lltype(self, name: str, lltype: Any, datamodel: Any = None) -> Any:
-        # Numba has LLVM parse a module to tell how large it is, for debuggers.
-        return cgutils.alloca_once(self.builder, lltype, name=name)
-
-    def storevar(self, value: Any, name: str, argidx: int | None = None) -> None:
-        self._alloca_var(name, self.typeof(name))
-        if name in self._singly_assigned_vars:
-            self._blk_local_varmap[name] = value
-        else:
-            self.builder.store(value, self.getvar(name))
-
-    def lower_expr(self, resty: Any, expr: Any) -> Any:
-        if expr.op in ("getattr", "static_getitem"):
-            kind = self.typeof(expr.value.name)
-            if by_reference(kind):
-                k = kind.fields.index(expr.attr) if expr.op == "getattr" else expr.index
-                value = member(self.context, self.builder, kind, self.loadvar(expr.value.name), k)
-                return self.context.cast(self.builder, value, kind.types[k], resty)
-            if expr.op == "static_getitem" and isinstance(kind, types.Array):
-                return self.lower_getitem(resty, expr, expr.value, expr.index_var, self.fndesc.calltypes[expr])
-        return super().lower_expr(resty, expr)
-
-    def lower_binop(self, resty: Any, expr: Any, op: Any) -> Any:
-        signature = self.fndesc.calltypes[expr]
-        numbers = all(isinstance(kind, (types.Number, types.Boolean)) for kind in signature.args)
-        if not numbers or op in (operator.pow, operator.ipow):  # powers have code of their own for constants
-            return super().lower_binop(resty, expr, op)
-        function = self.context.typing_context.resolve_value_type(op)
-        values = [
-            self.context.cast(self.builder, self.loadvar(one.name), self.typeof(one.name), kind)
-            for one, kind in zip((expr.lhs, expr.rhs), signature.args, strict=True)
-        ]
-        found = _signature(self.context.typing_context, function, signature.args)
-        value = self.context.get_function(function, found)(self.builder, values)
-        return self.context.cast(self.builder, value, signature.return_type, resty)
-
-    def lower_getitem(self, resty: Any, expr: Any, value: Any, index: Any, signature: Any) -> Any:
-        array, indices = self.typeof(value.name), self._indices(value, index)
-        if indices is None:
-            return super().lower_getitem(resty, expr, value, index, signature)
-        place = element(self.context, self.builder, array, self.loadvar(value.name), indices)
-        item = load_item(self.context, self.builder, array, place)
-        return self.context.cast(self.builder, item, array.dtype, resty)
-
-    def lower_setitem(self, target_var: Any, index_var: Any, value_var: Any, signature: Any) -> Any:
-        array, indices = self.typeof(target_var.name), self._indices(target_var, index_var)
-        kind = self.typeof(value_var.name)
-        if indices is None or not isinstance(kind, (types.Number, types.Boolean)):
-            return super().lower_setitem(target_var, index_var, value_var, signature)
-        place = element(self.context, self.builder, array, self.loadvar(target_var.name), indices)
-        value = self.context.cast(self.builder, self.loadvar(value_var.name), kind, array.dtype)
-        store_item(self.context, self.builder, array, value, place)
-        return None
-
-    def _indices(self, array: Any, index: Any) -> list | None:
-        """Return the indices of one element of an array, or None if it is no array or no element is meant.
-
-        None, too, where indices are to be checked, which Numba's own code does.
-        """
-        if numba.config.BOUNDSCHECK:  # pyright: ignore[reportAttributeAccessIssue]
-            return None
-        kind: Any = self.typeof(array.name)
-        what: Any = self.typeof(index.name)
-        kinds = getattr(what, "types", (what,))
-        plain = (
-            isinstance(kind, types.Array)
-            and len(kinds) == kind.ndim > 0
-            and isinstance(kind.dtype, types.Number | types.Boolean)
-        )
-        if not plain or not all(isinstance(one, types.Integer) for one in kinds):
-            return None
-        value = self.loadvar(index.name)
-        whole = isinstance(what, types.BaseTuple)
-        values = [self.builder.extract_value(value, k) for k in range(len(kinds))] if whole else [value]
-        return [self.context.cast(self.builder, *one, types.intp) for one in zip(values, kinds, strict=True)]
-
-    def _lower_call_normal(self, fnty: Any, expr: Any, signature: Any) -> Any:
-        kind = signature.return_type
-        if not (isinstance(fnty, types.NamedTupleClass) and by_reference(kind)):
-            return super()._lower_call_normal(fnty, expr, signature)
-        values = self.fold_call_args(fnty, signature, expr.args, expr.vararg, expr.kws)
-        casts = zip(values, signature.args, kind.types, strict=True)
-        return fill(self.context, self.builder, kind, [self.context.cast(self.builder, *one) for one in casts])
 
 
 @register_pass(mutates_CFG=True, analysis_only=False)
 class _SlimLowering(BaseNativeLowering):
-    """The pass that lowers a kernel by `_Lower`."""
+    """The pass that lowers a kernel by `Lower`."""
 
     _name = "limberjack_lowering"
 
     @property
-    def lowering_class(self) -> type[Lower]:
-        return _Lower
+    def lowering_class(self) -> type[PlainLower]:
+        return Lower
 
 
 class _Passes(PassManager):
@@ -449,7 +438,7 @@ class _Compiler(Compiler):
 # inlined by Numba and listings of types. Kernels have none of these (`tools/kernel_lint.py`). Nor what finds out where
 # variables live: without reference counts nothing is done where one ends.
 _PASSES = (
-    TranslateByteCode,
+    _Translation,
     FixupArgs,
     _Blocks,
     RewriteSemanticConstants,
@@ -457,7 +446,6 @@ _PASSES = (
     _Rewrites,
     _SingleAssignment,
     _TypeInference,
-    _NoPhis,
     _SlimLowering,
     NoPythonBackend,
 )
@@ -582,14 +570,11 @@ def _machine(codegen: Any) -> Any:
 class _Library(JITCodeLibrary):
     """The code of a function of the package, by the passes above; Numba's look for reference counts, too."""
 
+    only_linked = True  # or called by Python
+
     def _optimize_functions(self, ll_module: Any) -> None:
-        """Shorten functions before they are linked into others, and leave out errors that cannot be raised."""
+        """Leave that to the optimisation of what is linked."""
         ll_module.data_layout = self._codegen._data_layout
-        builder = _pass_builder(self._codegen)
-        passes = builder.getFunctionPassManager()
-        for function in ll_module.functions:
-            if not function.is_declaration:
-                passes.run(function, builder)
 
     def _optimize_final_module(self) -> None:
         """Optimise what is linked, once."""
@@ -600,6 +585,7 @@ class _Library(JITCodeLibrary):
 class _KernelLibrary(_Library):
     """The code of a kernel: what it calls is linked into it once or called; what is kept is the machine code."""
 
+    only_linked = False
     code: list[_Part]
 
     def finalize(self) -> None:
@@ -649,10 +635,21 @@ class _InlinedLibrary(_Library):
     """The code of a function that only kernels call: a part, optimised and compiled with those it is linked into."""
 
     part: _Part
+    _inlined = True
 
     @property
     def codegen(self) -> Any:
         return _UnlinkedCodegen(self._codegen)
+
+    def _optimize_functions(self, ll_module: Any) -> None:
+        """Shorten functions before they are linked into others."""
+        super()._optimize_functions(ll_module)
+        if self._inlined:
+            builder = _pass_builder(self._codegen)
+            passes = builder.getFunctionPassManager()
+            for function in ll_module.functions:
+                if not function.is_declaration:
+                    passes.run(function, builder)
 
     def finalize(self) -> None:
         """Make a part of it."""
@@ -704,6 +701,8 @@ class _InlinedLibrary(_Library):
 
 class _OutlinedLibrary(_InlinedLibrary):
     """The code of a function that stays one: compiled once for all its callers, unless LLVM might inline it."""
+
+    _inlined = False
 
     def _made(self, callees: Iterable[_Part]) -> _Part:
         code = _link(self._final_module, callees)

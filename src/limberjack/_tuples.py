@@ -6,15 +6,18 @@ that is not inlined then copies them, which took longer than most such functions
 to optimise.
 
 Here a named tuple of the package that holds arrays is the address of its members in memory. Reading a field loads what
-that field is; a tuple within a tuple is an address again. A call passes one number per tuple. Tuples never change, so
-their members are read by loads that LLVM may move and merge freely (`invariant.load`). That is only true after a tuple
-has been filled: its address passes through an empty piece of assembly, before which LLVM cannot move a load.
+that field is, of an array only what is used (`ArrayView`); a tuple within a tuple is an address again. A call passes
+one number per tuple. Tuples never change, so their members are read by loads that LLVM may move and merge freely
+(`invariant.load`). That is only true after a tuple has been filled: its address passes through an empty piece of
+assembly, before which LLVM cannot move a load.
 
 Tuples without arrays, those of other packages and plain tuples are what Numba makes of them.
 """
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import Any
 
 from llvmlite import ir
@@ -23,11 +26,9 @@ from numba.core import boxing, cgutils, datamodel, types
 from numba.core.datamodel.models import DataModel, TupleModel, UniTupleModel
 from numba.core.pythonapi import NativeValue, unbox
 
-__all__ = ["by_reference", "element", "fill", "member", "memory_type"]
+__all__ = ["ArrayView", "by_reference", "element", "fill", "member", "memory_type"]
 
 _ZERO = ir.Constant(ir.IntType(32), 0)
-# Members of an array that kernels never use: without reference counts nothing reads its owner.
-_UNUSED = ("meminfo", "parent")
 
 
 def by_reference(kind: Any) -> bool:
@@ -109,43 +110,154 @@ def _size(context: Any, kind: ir.Type) -> int:
     return _sizes[kind]
 
 
-def _loaded_array(context: Any, builder: Any, kind: Any, address: Any) -> Any:
-    """Load an array, but for what is known of it or not used."""
-    array = ir.Constant(address.type.pointee, ir.Undefined)
-    for k, field in enumerate(context.data_model_manager[kind]._fields):
-        if field == "itemsize":
-            size = _size(context, context.get_data_type(kind.dtype))
-            array = builder.insert_value(array, context.get_constant(types.intp, size), k)
-        elif field not in _UNUSED:
-            part = builder.gep(address, [_ZERO, ir.Constant(ir.IntType(32), k)], inbounds=True)
-            array = builder.insert_value(array, _loaded(builder, part), k)
-    return array
+class _Place:
+    """Where a builder stands: after the last instruction of a block, so far."""
 
+    def __init__(self, builder: Any) -> None:
+        self._block = builder.basic_block
+        self._last = self._block.instructions[-1] if self._block.instructions else None
 
-def element(context: Any, builder: Any, kind: Any, array: Any, indices: list) -> Any:
-    """Return the address of one element of an array; negative indices count from its end."""
-    fields = context.data_model_manager[kind]._fields
-    data, shape, strides = (builder.extract_value(array, fields.index(name)) for name in ("data", "shape", "strides"))
-    offset = None
-    for k, index in enumerate(indices):
-        size = builder.extract_value(shape, k)
-        if not (isinstance(index, ir.Constant) and index.constant >= 0):
-            index = builder.select(builder.icmp_signed("<", index, index.type(0)), builder.add(index, size), index)
-        if kind.layout == "C":  # as in the dimensions before, times the size of this one
-            offset = index if offset is None else builder.add(builder.mul(offset, size), index)
+    @contextmanager
+    def after(self, builder: Any) -> Iterator[None]:
+        """Let a builder insert instructions there within the block of this context."""
+        block, at = builder.basic_block, builder._anchor
+        count = len(block.instructions)
+        if self._last is None:
+            builder.position_at_start(self._block)
         else:
-            step = builder.mul(index, builder.extract_value(strides, k))
-            offset = step if offset is None else builder.add(offset, step)
-    return builder.gep(data, [offset]) if kind.layout == "C" else cgutils.pointer_add(builder, data, offset)
+            builder.position_after(self._last)
+        yield
+        if builder._anchor:
+            self._last = self._block.instructions[builder._anchor - 1]  # what is inserted next may need it
+        builder._block = block
+        builder._anchor = at + len(block.instructions) - count if block is self._block else at
+
+
+class ArrayView:
+    """An array in a kernel: of what describes it, only what is used is loaded or computed, and no more than once.
+
+    Args:
+        context: Numba's target.
+        builder: stands where the array is defined.
+        kind: its Numba type.
+        data: the address of its elements, or what loads it.
+        shape: its lengths, or what loads them.
+        strides: its strides in bytes, or what loads them; None for a contiguous array, which needs none.
+    """
+
+    def __init__(self, context: Any, builder: Any, kind: Any, data: Any, shape: Any, strides: Any) -> None:
+        self._context, self._builder, self.kind = context, builder, kind
+        self._data, self._shape, self._strides = data, shape, strides
+        self._place = _Place(builder)
+
+    @classmethod
+    def of(cls, context: Any, builder: Any, kind: Any, value: Any) -> ArrayView:
+        """Return the view of an array that is an LLVM value."""
+        fields = context.data_model_manager[kind]._fields
+        data, shape, strides = (
+            builder.extract_value(value, fields.index(name)) for name in ("data", "shape", "strides")
+        )
+        parts = [[builder.extract_value(one, k) for k in range(kind.ndim)] for one in (shape, strides)]
+        return cls(context, builder, kind, data, parts[0], None if kind.layout == "C" else parts[1])
+
+    @classmethod
+    def at(cls, context: Any, builder: Any, kind: Any, address: Any) -> ArrayView:
+        """Return the view of an array that lies in the memory of a tuple."""
+        fields = context.data_model_manager[kind]._fields
+
+        def part(name: str, *indices: int) -> Any:
+            path = [_ZERO, *(ir.Constant(ir.IntType(32), k) for k in (fields.index(name), *indices))]
+            return _loaded(builder, builder.gep(address, path, inbounds=True))
+
+        def all_of(name: str) -> Any:
+            return lambda: [part(name, k) for k in range(kind.ndim)]
+
+        strides = None if kind.layout == "C" else all_of("strides")
+        return cls(context, builder, kind, lambda: part("data"), all_of("shape"), strides)
+
+    def _found(self, name: str) -> Any:
+        value = getattr(self, name)
+        if callable(value):
+            with self._place.after(self._builder):
+                value = value()
+            setattr(self, name, value)
+        return value
+
+    @property
+    def data(self) -> Any:
+        """The address of its first element."""
+        return self._found("_data")
+
+    @property
+    def shape(self) -> list:
+        """Its lengths."""
+        return self._found("_shape")
+
+    @property
+    def strides(self) -> list | None:
+        """Its strides in bytes, None if it is contiguous."""
+        return self._found("_strides")
+
+    @property
+    def itemsize(self) -> Any:
+        """The size of its elements in bytes."""
+        return self._context.get_constant(
+            types.intp, _size(self._context, self._context.get_data_type(self.kind.dtype))
+        )
+
+    def whole(self) -> Any:
+        """Return the array as Numba has it."""
+        builder, data, shape, strides = self._builder, self.data, self.shape, self.strides
+        if strides is None:
+            strides = [self.itemsize]
+            for length in reversed(shape[1:]):
+                strides.insert(0, builder.mul(strides[0], length))
+        count = self._context.get_constant(types.intp, 1)
+        for length in shape:
+            count = builder.mul(count, length)
+        array = ir.Constant(self._context.get_value_type(self.kind), ir.Undefined)
+        parts = {"nitems": count, "itemsize": self.itemsize, "data": data, "shape": shape, "strides": strides}
+        for k, field in enumerate(self._context.data_model_manager[self.kind]._fields):
+            part = parts.get(field)
+            if isinstance(part, list):
+                for j in range(self.kind.ndim):
+                    array = builder.insert_value(array, part[j], [k, j])
+            elif part is not None:
+                array = builder.insert_value(array, part, k)
+        return array
+
+    def store(self, address: Any) -> None:
+        """Write it into the memory of a tuple, but for what nothing reads there."""
+        builder, fields = self._builder, self._context.data_model_manager[self.kind]._fields
+        parts: list[Any] = [("data", (), self.data)]
+        for name in ("shape", "strides"):
+            parts.extend((name, (k,), one) for k, one in enumerate(getattr(self, name) or ()))
+        for name, indices, value in parts:
+            path = [_ZERO, *(ir.Constant(ir.IntType(32), k) for k in (fields.index(name), *indices))]
+            builder.store(value, builder.gep(address, path, inbounds=True))
+
+
+def element(builder: Any, array: ArrayView, indices: list) -> Any:
+    """Return the address of one element of an array; no index is negative."""
+    if array.strides is None:
+        offset = indices[0]
+        for index, size in zip(indices[1:], array.shape[1:], strict=True):
+            offset = builder.add(builder.mul(offset, size), index)
+        return builder.gep(array.data, [offset])
+    offset = None
+    for index, stride in zip(indices, array.strides, strict=True):
+        step = builder.mul(index, stride)
+        offset = step if offset is None else builder.add(offset, step)
+    return cgutils.pointer_add(builder, array.data, offset)
 
 
 def member(context: Any, builder: Any, kind: Any, address: Any, k: int) -> Any:
-    """Return member k of the tuple of type `kind` at `address`."""
+    """Return member k of the tuple of type `kind` at `address`; of an array, the view."""
     part = builder.gep(address, [_ZERO, ir.Constant(ir.IntType(32), k)], inbounds=True)
     if by_reference(kind.types[k]):
         return part
     if isinstance(kind.types[k], types.Array):
-        return _loaded_array(context, builder, kind.types[k], part)
+        return ArrayView.at(context, builder, kind.types[k], part)
     return _loaded(builder, part)
 
 
@@ -157,6 +269,8 @@ def fill(context: Any, builder: Any, kind: Any, values: Any) -> Any:
         if by_reference(one):
             size = _size(context, part.type.pointee)
             cgutils.raw_memcpy(builder, part, value, ir.Constant(ir.IntType(64), size), 1)
+        elif isinstance(one, types.Array):
+            (value if isinstance(value, ArrayView) else ArrayView.of(context, builder, one, value)).store(part)
         else:
             builder.store(value, part)
     return _settled(builder, space)
@@ -165,7 +279,10 @@ def fill(context: Any, builder: Any, kind: Any, values: Any) -> Any:
 def _field(context: Any, builder: Any, kind: Any, value: Any, name: str) -> Any:
     """Return a field of a named tuple, in any function that Numba compiles."""
     k = kind.fields.index(name)
-    return member(context, builder, kind, value, k) if by_reference(kind) else builder.extract_value(value, k)
+    if not by_reference(kind):
+        return builder.extract_value(value, k)
+    found = member(context, builder, kind, value, k)
+    return found.whole() if isinstance(found, ArrayView) else found
 
 
 for _kind in (types.NamedTuple, types.NamedUniTuple):

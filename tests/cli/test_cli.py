@@ -481,7 +481,8 @@ def test_warmup_of_one_method(capsys):
     """`warmup full` runs the jobs of that method alone; every job of a method is among them, and names are checked."""
     titles = [title for title, _ in warmup.jobs()]
     chosen = [title for _, title in warmup._chosen(["full"])]
-    assert chosen == [title for title in titles if "full" in title] and {"method full", "loops in full"} <= set(chosen)
+    assert chosen == ["collision"] + [title for title in titles if "full" in title]
+    assert {"method full", "loops in full", "contacts in full"} <= set(chosen)
     assert all(f"method {name}" in [title for _, title in warmup._chosen([name])] for name in METHODS)
     assert [title for _, title in warmup._chosen([])] == titles
     assert main(["warmup", "ful"]) == 2

@@ -10,8 +10,10 @@ from limberjack.collision.detect import new_contacts
 from limberjack.contact.bundles import (
     BUNDLES,
     LOOSE,
+    STRANDS,
     begin_bundles,
     fill_bundles,
+    list_contacts,
     new_bundles,
     pack_contacts,
     set_motion,
@@ -46,6 +48,7 @@ from limberjack.contact.warm_start import new_warm_start
 
 _jit = numba.njit(_nrt=False)
 H = 1.0 / 480.0
+GRAVITY = np.array([0.0, 0.0, -9.81])
 N_BODIES = 24
 
 
@@ -67,17 +70,18 @@ def _one_by_one(count, times, link, inverse, before, pose, row, u):
 
 
 @_jit
-def _in_bundles(count, times, contacts, graph, cache, led, fast, inverse, before, pose, sweeps, u):
+def _in_bundles(count, times, contacts, graph, cache, led, fast, inverse, gravity, before, pose, sweeps, u):
     link, row, bundles = sweeps.link, sweeps.row, sweeps.bundles
     begin_bundles(count, 1, bundles)
-    pack_contacts(0, count, link, graph.order, contacts, led, bundles)
-    fill_bundles(count, link, graph.order, contacts, cache.found, before, inverse, bundles)
+    list_contacts(0, count, graph.order, contacts, bundles)
+    pack_contacts(gravity, link, graph.order, contacts, led, before, bundles)
+    fill_bundles(link, graph.order, contacts, cache.found, before, inverse, u, bundles)
     sweep_bundles(times, link, inverse, led, H, 60.0, DEPENETRATION, 0.8, 0.1, row, bundles, u)
     for t in range(bundles.count[LOOSE]):
         add_step_impulses(bundles.loose[t], bundles.loose[t] + 1, row)
     unpack_fast(count, link, fast, inverse, row, bundles)
     update_loose(link, H, before, pose, u, bundles, row)
-    set_motion(H, before, pose, u, bundles)
+    set_motion(0, len(before), H, before, pose, u, bundles)
     update_and_relax(link, inverse, led, H, row, bundles, u)
     store_impulses(contacts, graph, sweeps, cache)
     unpack_bundles(count, link, row, bundles)
@@ -130,7 +134,7 @@ class Heap:
     def prepare(self):
         """Fill the rows of all contacts."""
         _set_rows(
-            self.count, self.contacts, self.graph, self.cache, self.led, np.array([0.0, 0.0, -9.81]), self.pose,
+            self.count, self.contacts, self.graph, self.cache, self.led, GRAVITY, self.pose,
             self.inverse, self.sweeps, self.u,
         )  # fmt: skip
         return self
@@ -139,8 +143,8 @@ class Heap:
         """Take a substep in bundles."""
         self.prepare()
         _in_bundles(
-            self.count, times, self.contacts, self.graph, self.cache, self.led, self.fast, self.inverse, self.pose,
-            self.moved, self.sweeps, self.u,
+            self.count, times, self.contacts, self.graph, self.cache, self.led, self.fast, self.inverse, GRAVITY,
+            self.pose, self.moved, self.sweeps, self.u,
         )  # fmt: skip
         return self
 
@@ -177,6 +181,24 @@ def test_bundles_share_no_body_and_keep_the_order(seed):
         assert order == sorted(order)
     # what lanes are for: most of them are used
     assert b.lanes[: b.count[BUNDLES]].mean() > 2.0
+
+
+@pytest.mark.parametrize("seed", range(2))
+def test_strands_that_are_swept_at_once_share_no_body(seed):
+    """Many contacts are divided: strands within slabs share no body that moves, nor do those between slabs."""
+    heap = Heap(seed, pairs=500).solve(1)
+    b = heap.sweeps.bundles
+    assert b.count[STRANDS] == 4
+    owners = []
+    for s in range(len(b.strand[0]) - 1):
+        first, last = b.strand[0, s], b.strand[0, s + 1]
+        owners.append({int(j) for j in b.body[first:last].ravel() if j < N_BODIES and not heap.led[j]})
+        listed = b.listed[1, b.strand[1, s] : b.strand[1, s + 1]]
+        assert (np.diff(listed) > 0).all()
+        assert ((b.slot[listed] >> 4) >= first).all() and ((b.slot[listed] >> 4) < last).all()
+    for group in (owners[:4], owners[4:6]):
+        assert sum(map(len, group)) == len(set().union(*group))
+    assert b.strand[1, -1] == heap.count and np.isfinite(heap.u).all()
 
 
 @pytest.mark.parametrize("seed", range(2))

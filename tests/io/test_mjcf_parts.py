@@ -15,8 +15,10 @@ from tests.io.mjcf_help import (
     assert_same_motion,
     mjcf,
     nested,
+    quiet,
     random_state,
     read,
+    reference,
     write,
 )
 
@@ -204,7 +206,8 @@ def test_connects_and_welds_become_loop_joints(tmp_path, equality, kind, ends):
         '<site name="s{0}" pos=".1 .{0} .3" euler="10 {0} 30"/></body>'
     )
     world = body.format(0) + body.format(1)
-    model, m = read(tmp_path, world, f"<equality>{equality}</equality>")
+    path = mjcf(tmp_path, world, f"<equality>{equality}</equality>")
+    model, m = quiet(path), reference(path)
     info = model.joint("e")
     assert info.is_loop and (info.kind, info.parent, info.child) == (kind, *ends)
     assert (model.nq, model.nv) == (m.nq, m.nv)
@@ -350,5 +353,20 @@ def test_equalities_that_cannot_be_met_become_springs(tmp_path):
     assert sim.joint_error().metres < 1e-6
     gap = np.linalg.norm(sim.body("b").position - sim.body("a").position)
     assert 0.4 < gap < 0.5
-    model, _ = read(tmp_path, world, f"<equality>{weld}</equality>")
+    model = quiet(mjcf(tmp_path, world, f"<equality>{weld}</equality>"))
     assert model.loop_names == ("w",) and not model.springs
+
+
+def test_loops_and_ropes_open_in_the_file_start_closed(tmp_path):
+    """A rope that is too short and a loop that is open at the reference pose start closed, told by name."""
+    body = '<body name="{}" pos="{} 0 {}"><{}/><geom size=".05"/><site name="{}"/></body>'
+    world = body.format("low", 0, 0.5, "freejoint", "s") + '<site name="top" pos="0 0 1"/>'
+    world += body.format("bob", 1.5, 1, 'joint axis="0 1 0" pos="-.5 0 0"', "r") + '<site name="fixed" pos="1 0 1.5"/>'
+    rope = '<spatial name="rope" limited="true" range="0 .3"><site site="s"/><site site="top"/></spatial>'
+    rest = f"<tendon>{rope}</tendon>"
+    rest += '<equality><connect name="pin" site1="r" site2="fixed"/></equality>'
+    with pytest.warns(ModelWarning, match="pin, rope: open by up to 0.707 m .* starts where they are closed"):
+        model = load(mjcf(tmp_path, world, rest))
+    sim = lj.Simulation(model)
+    assert sim.joint_error() < (1e-9, 1e-9)
+    assert 0.7 - 1e-9 < sim.body("low").position[2] < 0.8

@@ -69,7 +69,7 @@ def test_the_start_closes_the_loops(tmp_path, kind):
     assert lj.Simulation(model).joint_error() < (1e-9, 1e-9)
     assert np.abs(model.q0).max() > 0.1
     far = five_bar().replace('xyz="0.2 0 0" rpy="0 -1.2', 'xyz="2 0 0" rpy="0 -1.2')
-    with pytest.warns(lj.ModelWarning, match="loops stay open by"):
+    with pytest.warns(lj.ModelWarning, match="no pose near by closes them"):
         load(tmp_path, yaml, far)
 
 

@@ -267,8 +267,9 @@ def jobs() -> Iterator[tuple[str, Callable[[], Any]]]:
         yield f"method {name}", lambda name=name: _method(name)
         yield f"loops in {name}", lambda name=name: _with_loops(name)
     yield "nets in impulses", lambda: _with_net("impulses")
+    yield "collision", _collision
     yield "contacts in full", lambda: _with_contacts("full")
-    yield "full, semi_implicit", _explicit
+    yield "integrator semi_implicit", _explicit
     yield "multipliers, sparse", lambda: _with_net("multipliers")
     yield "multipliers, sparse rattle", lambda: _multipliers(solver="sparse", integrator="rattle")
     yield "multipliers, rattle", lambda: _multipliers(integrator="rattle")
@@ -286,7 +287,6 @@ def jobs() -> Iterator[tuple[str, Callable[[], Any]]]:
     yield "multipliers, reduced coordinates", _reduced
     yield "multipliers, rattle on ball joints", _ball_joints
     yield "multipliers, scalable bodies", _scalable
-    yield "collision", _collision
     yield "bounding volumes of rigid parts", _boxes
     yield "assembly", _assembly
     yield "energy, momentum, velocities", _measures
@@ -419,14 +419,26 @@ def warm_up(console: Any, profile: int = 0, methods: Sequence[str] = ()) -> list
             progress.update(task, advance=1)
     wall = time.perf_counter() - begin
     word = "compiled in" if spent else "already compiled, checked in"
-    return [*_profile_lines(spent, profile), f"{word} {wall:.1f} s", f"kept in {cache_folder()}"]
+    lines = [*_profile_lines(spent, profile), f"{word} {wall:.1f} s", f"kept in {cache_folder()}"]
+    if methods:
+        titles = "; ".join(title for _, title in todo)
+        lines.insert(-2, f"{titles}; other options at their first use, or all by `limberjack warmup`")
+    return lines
+
+
+# Jobs that compile a part of what jobs of these methods need: done beside those, they shorten the whole.
+_SHARED = {"collision": ("full", "impulses"), "method full": ("adaptive",)}
 
 
 def _chosen(methods: Sequence[str]) -> list[tuple[int, str]]:
-    """Return number and title of the jobs whose titles name one of the methods, or of all jobs."""
+    """Return number and title of the jobs whose titles name one of the methods, shared ones first, or of all jobs."""
     wanted = {method_of(name).name for name in methods}
-    found = ((k, title) for k, (title, _) in enumerate(jobs()))
-    return [(k, title) for k, title in found if not wanted or wanted & set(title.replace(",", "").split())]
+    found = []
+    for k, (title, _) in enumerate(jobs()):
+        shared = wanted & set(_SHARED.get(title, ()))
+        if not wanted or shared or wanted & set(title.replace(",", "").split()):
+            found.append((not shared, k, title))
+    return [(k, title) for _, k, title in sorted(found)]
 
 
 def _profile_lines(spent: dict[str, tuple[float, int]], most: int) -> list[str]:

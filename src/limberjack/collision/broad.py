@@ -19,11 +19,12 @@ from limberjack.collision.narrow import Scratch, new_scratch
 from limberjack.collision.shapes import CAPSULE, CYLINDER, PLANE, SPHERE, Shapes
 from limberjack.spatial.frames import matrix_from_quaternion
 from limberjack.spatial.quaternions import quaternion_multiply, rotation_from_quaternion
+from limberjack.spatial.team import HELPERS, PAIR, PLACE, Team, new_team, next_piece, pieces_of, share
 from limberjack.spatial.vectors import rotate
 
 __all__ = [
     "AT", "Broad", "SIZE", "above", "allowed", "apart", "boxes_of", "find_pairs", "new_broad", "put_pair",
-    "place_shape",
+    "place_shape", "place_some", "room_for_points", "search_some",
 ]  # fmt: skip
 
 # Columns of `frame`: nine numbers of the rotation, position, sizes.
@@ -32,6 +33,10 @@ LEVELS = 48
 _FAR = 4.0e15  # cell numbers beyond this are not exact
 # Links of this many shapes are bounded by one box.
 _MANY = 4
+# Shapes of a piece of a task; pieces into which the search for pairs is divided.
+_SHAPES, _SEARCHES = 256, 16
+# From so many items on, threads search for pairs together.
+_MANY_ITEMS = 256
 
 
 class Broad(NamedTuple):
@@ -56,13 +61,17 @@ class Broad(NamedTuple):
     tally: np.ndarray  # (s + 1,) counts for sorting
     pairs: np.ndarray  # (c, 2) shapes a, b; sorted; a moves
     sorting: np.ndarray  # (c, 2)
-    count: np.ndarray  # (1,) pairs found, also those there was no room for
+    count: np.ndarray  # (2,) pairs found, also those there was no room for; items placed later
     scratch: Scratch  # of the narrow phase
+    point: np.ndarray  # (2 c, 7) contact points of threads, by pair; no room with one thread
+    key: np.ndarray  # (2 c,)
+    number: np.ndarray  # (c,) points of each pair
+    team: Team  # threads
 
 
-def new_broad(shapes: Shapes, capacity: int) -> Broad:
-    """Return work arrays for `shapes` and room for `capacity` pairs."""
-    s = len(shapes.kind)
+def new_broad(shapes: Shapes, capacity: int, team: Team | None = None) -> Broad:
+    """Return work arrays for `shapes` and room for `capacity` pairs, shared by a team of threads."""
+    s, team = len(shapes.kind), team or new_team()
     return Broad(
         frame=np.zeros((s, FRAME)),
         bounds=np.zeros((s, 6)),
@@ -73,9 +82,17 @@ def new_broad(shapes: Shapes, capacity: int) -> Broad:
         tally=np.zeros(s + 1, np.int64),
         pairs=np.zeros((capacity, 2), np.int64),
         sorting=np.zeros((capacity, 2), np.int64),
-        count=np.zeros(1, np.int64),
+        count=np.zeros(2, np.int64),
         scratch=new_scratch(),
+        team=team,
+        **room_for_points(capacity, team),
     )
+
+
+def room_for_points(capacity: int, team: Team) -> dict[str, np.ndarray]:
+    """Return room for the contact points of `capacity` pairs; none where no threads share them."""
+    c = capacity if team.signal[HELPERS] else 0
+    return {"point": np.zeros((2 * c, 7)), "key": np.zeros(2 * c, np.int64), "number": np.zeros(c, np.int64)}
 
 
 def _items(shapes: Shapes) -> dict[str, np.ndarray]:
@@ -163,16 +180,35 @@ def place_shape(shapes, pose, reach, margin, k, broad):
 
 
 @outlined
-def _place_shapes(shapes, pose, reach, margin, broad):
-    """Fill frames and bounds of all shapes, or the bounds of items placed later; return whether all are finite."""
-    total, box, bounds = 0.0, broad.item_box, broad.item_bounds
-    for k in range(len(shapes.kind)):
+def place_some(piece, shapes, pose, reach, broad):
+    """Fill frames and bounds of some shapes; note a number that is finite if they are."""
+    total, margin = 0.0, broad.team.value[0]
+    for k in range(_SHAPES * piece, min(_SHAPES * (piece + 1), len(shapes.kind))):
         if broad.later[k] == 0:
             j = shapes.link[k]
             total += place_shape(shapes, pose, reach[j] if j >= 0 else 0.0, margin, k, broad)
+    broad.team.found[piece % len(broad.team.found)] = total
+
+
+@outlined
+def _place_shapes(shapes, pose, reach, margin, broad):
+    """Fill frames and bounds of all shapes, or the bounds of items placed later; return whether all are finite."""
+    total, box, bounds, team = 0.0, broad.item_box, broad.item_bounds, broad.team
+    count = pieces_of(len(shapes.kind), _SHAPES)
+    team.value[0] = margin
+    for first in range(0, count, len(team.found)):
+        last = min(first + len(team.found), count)
+        piece = share(PLACE, first, last, team)
+        while piece >= 0:
+            place_some(piece, shapes, pose, reach, broad)
+            piece = next_piece(piece, first, last, team)
+        for k in range(last - first):
+            total += team.found[k]
+    broad.count[1] = 0
     for i in range(len(box)):
         if box[i, 3] < 0.0:
             continue
+        broad.count[1] += 1
         broad.ready[i], j = 0, broad.item_link[i]
         r = rotation_from_quaternion(pose[j, 3], pose[j, 4], pose[j, 5], pose[j, 6])
         pad = 0.5 * margin + reach[j]
@@ -337,18 +373,18 @@ def allowed(shapes, filters, a, b):
 
 
 @inner
-def put_pair(shapes, a, b, n, pairs):
-    """Write the pair in its order, if there is room, and return the number of pairs."""
+def put_pair(shapes, a, b, n, last, pairs):
+    """Write the pair in its order as row n, if that is before `last`, and return n + 1."""
     if shapes.link[a] < 0 or (a > b and shapes.link[b] >= 0):
         a, b = b, a
-    if n < len(pairs):
+    if n < last:
         pairs[n, 0], pairs[n, 1] = a, b
     return n + 1
 
 
 @inner
-def _pair_items(shapes, filters, pose, reach, margin, broad, i, j, n):
-    """Write the pairs of shapes of items i and j that come near each other; return the number of pairs."""
+def _pair_items(shapes, filters, pose, reach, margin, broad, i, j, n, last, out):
+    """Write the pairs of shapes of items i and j that come near each other, from row n on; return the row after."""
     if broad.item_link[i] < 0 and broad.item_link[j] < 0:
         return n
     if apart(broad.item_bounds, i, broad.item_bounds, j):
@@ -366,20 +402,20 @@ def _pair_items(shapes, filters, pose, reach, margin, broad, i, j, n):
         for t in range(broad.item_start[j], broad.item_start[j + 1]):
             b = broad.item_shape[t]
             if not apart(broad.bounds, a, broad.bounds, b) and allowed(shapes, filters, a, b):
-                n = put_pair(shapes, a, b, n, broad.pairs)
+                n = put_pair(shapes, a, b, n, last, out)
     return n
 
 
 @inner
-def _pair_planes(shapes, filters, pose, reach, margin, broad, n):
-    """Write the pairs of planes with shapes that come near them; return the number of pairs."""
+def _pair_planes(shapes, filters, pose, reach, margin, broad, begin, end, n, last, out):
+    """Write the pairs of planes with shapes of items begin .. end - 1 that come near them; return the row after."""
     for p in range(len(broad.planes)):
         plane = broad.planes[p]
         link, part = shapes.link[plane], shapes.part[plane]
         pad = 0.5 * margin
         if link >= 0:
             pad += reach[link]
-        for i in range(len(broad.item_link)):
+        for i in range(begin, end):
             if broad.item_link[i] == link or above(broad.frame, broad.item_bounds, plane, pad, i):
                 continue
             if _listed(filters.joined_start, filters.joined, part, broad.item_part[i]):
@@ -389,12 +425,12 @@ def _pair_planes(shapes, filters, pose, reach, margin, broad, n):
             for s in range(broad.item_start[i], broad.item_start[i + 1]):
                 a = broad.item_shape[s]
                 if not above(broad.frame, broad.bounds, plane, pad, a) and allowed(shapes, filters, a, plane):
-                    n = put_pair(shapes, a, plane, n, broad.pairs)
+                    n = put_pair(shapes, a, plane, n, last, out)
     return n
 
 
 @inner
-def _search_column(shapes, filters, pose, reach, margin, broad, i, x, y, low, high, level, n):
+def _search_column(shapes, filters, pose, reach, margin, broad, i, x, y, low, high, level, n, last_row, out):
     """Pair item i with all items of the cells low .. high above each other; in its own cell with those after it."""
     cell, bucket, order, mask = broad.item_cell, broad.bucket, broad.order, len(broad.bucket) - 2
     first, last = _bucket_of(x, y, low, level, mask), _bucket_of(x, y, high, level, mask)
@@ -413,22 +449,22 @@ def _search_column(shapes, filters, pose, reach, margin, broad, i, x, y, low, hi
                 continue
             if own and j <= i and z == cell[i, 2]:
                 continue
-            n = _pair_items(shapes, filters, pose, reach, margin, broad, i, j, n)
+            n = _pair_items(shapes, filters, pose, reach, margin, broad, i, j, n, last_row, out)
     return n
 
 
 @inner
-def _pair_grid(shapes, filters, pose, reach, margin, broad, base, n):
-    """Write the pairs of items that come near each other; return the number of pairs."""
+def _pair_grid(shapes, filters, pose, reach, margin, broad, base, begin, end, n, last, out):
+    """Write the pairs of items begin .. end - 1 with those that come near them, from row n on; return the row after."""
     cell, box = broad.item_cell, broad.item_bounds
-    for i in range(len(cell)):
+    for i in range(begin, end):
         level = cell[i, 3]
         # Half of the neighbours: the other half find this item.
         for column in range(5):
             x, y = (cell[i, 0], cell[i, 1] + column) if column < 2 else (cell[i, 0] + 1, cell[i, 1] + column - 3)
             low = cell[i, 2] - min(column, 1)
             n = _search_column(
-                shapes, filters, pose, reach, margin, broad, i, x, y, low, cell[i, 2] + 1, level, n
+                shapes, filters, pose, reach, margin, broad, i, x, y, low, cell[i, 2] + 1, level, n, last, out
             )  # fmt: skip
     coarsest, width = 0, base
     for k in range(LEVELS):
@@ -439,13 +475,15 @@ def _pair_grid(shapes, filters, pose, reach, margin, broad, base, n):
         if broad.level_used[k] == 0:
             continue
         inverse, half = 1.0 / width, 0.5 * width
-        for i in range(len(cell)):
+        for i in range(begin, end):
             if cell[i, 3] >= k:
                 continue
             for x in range(_cell_of(box[i, 0] - half, inverse), _cell_of(box[i, 3] + half, inverse) + 1):
                 for y in range(_cell_of(box[i, 1] - half, inverse), _cell_of(box[i, 4] + half, inverse) + 1):
                     low, high = _cell_of(box[i, 2] - half, inverse), _cell_of(box[i, 5] + half, inverse)
-                    n = _search_column(shapes, filters, pose, reach, margin, broad, i, x, y, low, high, k, n)
+                    n = _search_column(
+                        shapes, filters, pose, reach, margin, broad, i, x, y, low, high, k, n, last, out
+                    )  # fmt: skip
     return n
 
 
@@ -468,10 +506,47 @@ def _sort_by(column, n, source, tally, target):
 
 
 @outlined
+def search_some(piece, shapes, filters, pose, reach, broad):
+    """Write the pairs that some of the items make into their part of `sorting`; note how many there are."""
+    margin, base, items, room = broad.team.value[0], broad.team.value[1], len(broad.item_link), len(broad.sorting)
+    begin, end = items * piece // _SEARCHES, items * (piece + 1) // _SEARCHES
+    first, last = room * piece // _SEARCHES, room * (piece + 1) // _SEARCHES
+    n = _pair_planes(shapes, filters, pose, reach, margin, broad, begin, end, first, last, broad.sorting)
+    n = _pair_grid(shapes, filters, pose, reach, margin, broad, base, begin, end, n, last, broad.sorting)
+    broad.team.found[piece] = n - first
+
+
+@outlined
+def _search_together(shapes, filters, pose, reach, margin, base, broad):
+    """Write all pairs that come near each other, in no order; return their number, or -1 if some part had no room."""
+    team, room, n = broad.team, len(broad.sorting), 0
+    team.value[0], team.value[1] = margin, base
+    piece = share(PAIR, 0, _SEARCHES, team)
+    while piece >= 0:
+        search_some(piece, shapes, filters, pose, reach, broad)
+        piece = next_piece(piece, 0, _SEARCHES, team)
+    for k in range(_SEARCHES):
+        first, count = room * k // _SEARCHES, int(team.found[k])
+        if first + count > room * (k + 1) // _SEARCHES:
+            return -1
+        for p in range(first, first + count):
+            broad.pairs[n, 0], broad.pairs[n, 1] = broad.sorting[p, 0], broad.sorting[p, 1]
+            n += 1
+    return n
+
+
+@outlined
 def _find_near(shapes, filters, pose, reach, margin, base, broad):
     """Write all pairs that come near each other, sorted by their shapes a, then b; return their number."""
-    n = _pair_planes(shapes, filters, pose, reach, margin, broad, 0)
-    n = _pair_grid(shapes, filters, pose, reach, margin, broad, base, n)
+    items, n = len(broad.item_link), -1
+    # items placed when something comes near them are placed by one thread
+    if broad.team.signal[HELPERS] > 0 and items >= _MANY_ITEMS and broad.count[1] == 0:
+        n = _search_together(shapes, filters, pose, reach, margin, base, broad)
+    if n < 0:
+        n = _pair_planes(shapes, filters, pose, reach, margin, broad, 0, items, 0, len(broad.pairs), broad.pairs)
+        n = _pair_grid(
+            shapes, filters, pose, reach, margin, broad, base, 0, items, n, len(broad.pairs), broad.pairs
+        )  # fmt: skip
     broad.count[0] = n
     if n <= len(broad.pairs):
         _sort_by(1, n, broad.pairs, broad.tally, broad.sorting)

@@ -326,7 +326,7 @@ def _pair_leaves(shapes, filters, pose, margin, i, t, j, u, n, bvh, broad):
             _place_reached(shapes, pose, margin, i, t, k, b, broad)
             _place_reached(shapes, pose, margin, j, u, l, b, broad)
             if not apart(broad.bounds, k, broad.bounds, l):
-                n = put_pair(shapes, k, l, n, broad.pairs)
+                n = put_pair(shapes, k, l, n, len(broad.pairs), broad.pairs)
     return n
 
 
@@ -410,7 +410,7 @@ def _traverse_plane(shapes, filters, pose, reach, margin, plane, n, bvh, broad):
                 if allowed(shapes, filters, k, plane):
                     _place_reached(shapes, pose, margin, i, t, k, b, broad)
                     if not above(broad.frame, broad.bounds, plane, pad, k):
-                        n = put_pair(shapes, k, plane, n, broad.pairs)
+                        n = put_pair(shapes, k, plane, n, len(broad.pairs), broad.pairs)
     return n
 
 

@@ -12,8 +12,8 @@ from typing import NamedTuple
 
 import numpy as np
 
-from limberjack._jit import inner, kernel
-from limberjack.collision.broad import Broad, find_pairs, new_broad
+from limberjack._jit import inner, kernel, outlined
+from limberjack.collision.broad import Broad, find_pairs, new_broad, room_for_points
 from limberjack.collision.bvh import Bvh, find_bvh_pairs, no_bvh
 from limberjack.collision.manifolds import convex_pair, plane_pair
 from limberjack.collision.mesh_contacts import mesh_pair
@@ -33,12 +33,16 @@ from limberjack.collision.shapes import (
 )
 from limberjack.errors import StateError, Status
 from limberjack.model.model import Model
+from limberjack.spatial.team import HELPERS, NARROW, WRITE, Team, next_piece, share
 
 __all__ = [
     "Contact", "Contacts", "Detector", "detect", "find_contacts", "grown", "new_contacts",
-    "new_detector",
+    "narrow_some", "new_detector", "write_some",
 ]  # fmt: skip
 
+
+# From so many pairs on, threads find contact points together, in so many pieces.
+_MANY_PAIRS, _NARROWS = 256, 16
 
 _NONE = np.zeros(3)
 _NONE.setflags(write=False)
@@ -142,27 +146,101 @@ def _sort_points(n, points, keys):
 
 
 @inner
-def _put_contacts(a, b, n, sign, total, shapes, points, keys, contacts):
-    """Write the n contact points of shapes a and b as contacts while there is room; return the number of contacts."""
+def _put_contacts(a, b, first, n, total, shapes, points, keys, contacts):
+    """Write n points of shapes a and b, from the first on, as contacts while there is room; return their number."""
     if shapes.larger[a] + shapes.larger[b] > 0:
         friction = max(shapes.friction[a], shapes.friction[b])
     else:
         friction = math.sqrt(shapes.friction[a] * shapes.friction[b])
     restitution, margin = max(shapes.restitution[a], shapes.restitution[b]), shapes.margin[a] + shapes.margin[b]
-    for k in range(n):
-        at = total + k
+    for k in range(first, first + n):
+        at = total + k - first
         if at >= len(contacts.depth):
             break
         contacts.link_a[at], contacts.link_b[at] = shapes.link[a], shapes.link[b]
         contacts.shape_a[at], contacts.shape_b[at], contacts.key[at] = a, b, keys[k]
         for c in range(3):
             contacts.point[at, c] = points[k, c]
-            contacts.normal[at, c] = sign * points[k, NORMAL + c]
+            contacts.normal[at, c] = points[k, NORMAL + c]
         contacts.depth[at] = points[k, DEPTH] + margin
         contacts.friction[at], contacts.restitution[at] = friction, restitution
         for c in range(2):
             contacts.rolling[at, c] = max(shapes.rolling[a, c], shapes.rolling[b, c])
     return total + n
+
+
+@inner
+def _find_points(p, margin, shapes, broad, scratch):
+    """Write the contact points of pair p in the order of their keys, normals out of its second shape."""
+    kind, a, b = shapes.kind, broad.pairs[p, 0], broad.pairs[p, 1]
+    limit = margin + broad.reach[a] + broad.reach[b]
+    i, j, swapped = a, b, kind[a] > kind[b]
+    if swapped:
+        i, j = b, a
+    count = _pair_points(i, j, limit, kind, shapes.mesh, shapes.radius, shapes.meshes, broad.frame, scratch)
+    if count > 0:
+        _sort_points(count, scratch.points, scratch.keys)
+        if swapped:
+            for k in range(count):
+                for c in range(NORMAL, NORMAL + 3):
+                    scratch.points[k, c] = -scratch.points[k, c]
+    return count
+
+
+@outlined
+def narrow_some(piece, shapes, broad, scratch):
+    """Find the contact points of some pairs; note their number, -1 where there was no room for them.
+
+    The number of pairs stands in `team.task[2]`, the margin in `team.value[0]`.
+    """
+    team, number, out = broad.team, broad.number, broad.point
+    n, size = team.task[2], len(broad.point) // _NARROWS
+    first, at, room = team.task[2] * piece // _NARROWS, size * piece, size * (piece + 1)
+    for p in range(first, n * (piece + 1) // _NARROWS):
+        number[p] = _find_points(p, team.value[0], shapes, broad, scratch)
+        if at + number[p] > room:
+            at = size * piece - 1
+            break
+        for k in range(number[p]):
+            broad.key[at] = scratch.keys[k]
+            for c in range(7):
+                out[at, c] = scratch.points[k, c]
+            at += 1
+    team.found[piece] = at - size * piece
+
+
+@outlined
+def write_some(piece, shapes, broad, contacts):
+    """Write the contacts of some pairs; how many are before each piece stands in `found`."""
+    team, at = broad.team, len(broad.point) // _NARROWS * piece
+    total = int(team.found[piece])
+    for p in range(team.task[2] * piece // _NARROWS, team.task[2] * (piece + 1) // _NARROWS):
+        if broad.number[p] > 0:
+            a, b, count = broad.pairs[p, 0], broad.pairs[p, 1], broad.number[p]
+            total = _put_contacts(a, b, at, count, total, shapes, broad.point, broad.key, contacts)
+            at += count
+
+
+@outlined
+def _fill_together(shapes, margin, n, broad, contacts):
+    """Fill the contacts of n pairs by several threads; return their number, -1 where there was no room on the way."""
+    team, total = broad.team, 0
+    team.task[2], team.value[0] = n, margin
+    piece = share(NARROW, 0, _NARROWS, team)
+    while piece >= 0:
+        narrow_some(piece, shapes, broad, broad.scratch)
+        piece = next_piece(piece, 0, _NARROWS, team)
+    for k in range(_NARROWS):
+        count = int(team.found[k])
+        if count < 0:
+            return -1
+        team.found[k] = total
+        total += count
+    piece = share(WRITE, 0, _NARROWS, team)
+    while piece >= 0:
+        write_some(piece, shapes, broad, contacts)
+        piece = next_piece(piece, 0, _NARROWS, team)
+    return total
 
 
 @inner
@@ -174,17 +252,16 @@ def _fill_contacts(shapes, margin, n, broad, contacts):
     if n > len(broad.pairs):
         contacts.count[1] = max(n, len(contacts.depth) + 1)
         return Status.MORE_CONTACTS
-    kind, scratch, total = shapes.kind, broad.scratch, 0
-    for p in range(n):
-        a, b = broad.pairs[p, 0], broad.pairs[p, 1]
-        limit = margin + broad.reach[a] + broad.reach[b]
-        i, j, sign = a, b, 1.0
-        if kind[a] > kind[b]:
-            i, j, sign = b, a, -1.0
-        count = _pair_points(i, j, limit, kind, shapes.mesh, shapes.radius, shapes.meshes, broad.frame, scratch)
-        if count > 0:
-            _sort_points(count, scratch.points, scratch.keys)
-            total = _put_contacts(a, b, count, sign, total, shapes, scratch.points, scratch.keys, contacts)
+    total = -1
+    if broad.team.signal[HELPERS] > 0 and n >= _MANY_PAIRS and len(broad.number) >= n:
+        total = _fill_together(shapes, margin, n, broad, contacts)
+    if total < 0:
+        total = 0
+        for p in range(n):
+            count = _find_points(p, margin, shapes, broad, broad.scratch)
+            if count > 0:
+                a, b, points, keys = broad.pairs[p, 0], broad.pairs[p, 1], broad.scratch.points, broad.scratch.keys
+                total = _put_contacts(a, b, 0, count, total, shapes, points, keys, contacts)
     contacts.count[0], contacts.count[1] = min(total, len(contacts.depth)), total
     return Status.MORE_CONTACTS if total > len(contacts.depth) else 0
 
@@ -245,17 +322,20 @@ class Detector(NamedTuple):
     contacts: Contacts
 
 
-def new_detector(model: Model, center: np.ndarray | None = None, ignored: tuple[str, ...] = ()) -> Detector:
+def new_detector(
+    model: Model, center: np.ndarray | None = None, ignored: tuple[str, ...] = (), team: Team | None = None
+) -> Detector:
     """Return the detector of `model`, with room for a few contacts per shape.
 
     Args:
         model: the model.
         center: (n_links, 3) the point of each link's frame that poses refer to [m]; None = the frame's origin.
         ignored: names of shapes to leave out.
+        team: threads that share the work; None = one.
     """
     shapes = new_shapes(model, center, ignored)
     room = 64 + 8 * len(shapes.kind)
-    return Detector(shapes, new_filters(model, ignored), no_bvh(), new_broad(shapes, room), new_contacts(room))
+    return Detector(shapes, new_filters(model, ignored), no_bvh(), new_broad(shapes, room, team), new_contacts(room))
 
 
 def grown(detector: Detector) -> Detector:
@@ -267,6 +347,7 @@ def grown(detector: Detector) -> Detector:
     if broad.count[0] > len(broad.pairs):
         room = int(broad.count[0] * 3 // 2 + 64)
         broad = broad._replace(pairs=np.zeros((room, 2), np.int64), sorting=np.zeros((room, 2), np.int64))
+        broad = broad._replace(**room_for_points(room, broad.team))
     return detector._replace(contacts=contacts, broad=broad)
 
 

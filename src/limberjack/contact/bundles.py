@@ -11,7 +11,13 @@ A point's row is written by lanes: column c of lane l is row[p, 4 c + l]. Sweeps
 levers and effective masses are stored in single precision, which moves the point where an impulse acts by 1e-8 of its
 lever; velocities, impulses, normals, gaps and all arithmetic are in double precision. What only `update_and_relax`
 reads lies in another array. Velocities and inverse inertias are copied to rows of eight numbers, which are transposed
-as they are read; row n stands for static bodies and for lanes without a manifold.
+as they are read; rows from n on stand for static bodies and for lanes without a manifold.
+
+Many contacts are divided into strands for several threads (`team.py`): space is cut into slabs, and a strand holds the
+contacts within some slabs, or those between some slabs and the next. Strands within slabs share no body: each is swept
+by one thread. Those between slabs follow in the same way, then what is left. A strand keeps the order of the sweeps; it
+has several slabs because their contacts fill each other's bundles. Strands follow from poses and contacts alone: any
+number of threads gives the same result.
 
 Contacts with restitution, and those of bodies that turn or move far in a substep, stay in the rows of `sweeps.py` and
 are swept after the bundles.
@@ -46,12 +52,28 @@ from limberjack.spatial.packed import (
     smaller,
     store4_single,
 )
+from limberjack.spatial.team import (
+    COPY,
+    FILL,
+    PUSH,
+    RELAX,
+    RETURN,
+    STORE,
+    SWEEP,
+    WARM,
+    Team,
+    new_team,
+    next_piece,
+    pieces_of,
+    share,
+)
 from limberjack.spatial.vectors import cross, symmetric_times
 
 __all__ = [
-    "Bundles", "add_normal_impulses", "begin_bundles", "fill_bundles", "new_bundles", "pack_contacts",
-    "pack_step_impulses", "set_motion", "store_impulses", "sweep_bundles", "unpack_bundles", "unpack_fast",
-    "update_and_relax", "update_loose",
+    "BODIES", "Bundles", "add_normal_impulses", "begin_bundles", "copy_bodies", "fill_bundles", "fill_strand",
+    "list_contacts", "new_bundles", "pack_contacts", "pack_step_impulses", "push_strand", "relax_strand",
+    "return_velocities", "set_motion", "store_impulses", "store_some", "sweep_bundles", "sweep_strand",
+    "unpack_bundles", "unpack_fast", "update_and_relax", "update_loose", "warm_start_strand",
 ]  # fmt: skip
 
 # Columns of a bundle: normal and two directions across it, friction, half where the second body is not static.
@@ -67,8 +89,17 @@ _D, _STEP, _SLOW = 0, 3, 6
 _WIDE = 8
 # Manifolds of at most this many points share bundles, and those of more.
 _FEW = 2
-# Indices in `Bundles.count`.
-BUNDLES, LOOSE = range(2)
+# From so many contacts on, so many slabs, strands within slabs, and strands between slabs; one more for the rest.
+_MANY, _SLABS, _WITHIN, _BETWEEN = 1024, 8, 4, 2
+_STRANDS = _WITHIN + _BETWEEN + 1
+# Intervals of a coordinate that slabs are made of.
+_INTERVALS = 512
+# A height counts so much when the axis across the slabs is chosen: sweeps go from the ground up.
+_UPRIGHT = 0.25
+# Bodies and contacts of a piece of a task.
+BODIES, CONTACTS = 128, 512
+# Indices in `Bundles.count`; of strands those within slabs, 1 where nothing is divided.
+BUNDLES, LOOSE, LISTED, STRANDS = range(4)
 
 
 class Bundles(NamedTuple):
@@ -76,21 +107,27 @@ class Bundles(NamedTuple):
 
     slot: np.ndarray  # (c,) 16 * bundle + 4 * lane + point of each contact, -1 where it is in no bundle
     packed: np.ndarray  # (n + 1,) 1 where the contacts of an island are in bundles or loose
-    body: np.ndarray  # (c, 8) bodies a and b of the four manifolds, n = static or none
+    body: np.ndarray  # (c, 8) bodies a and b of the four manifolds, n + strand = static or none
     first: np.ndarray  # (c + 1,) first point of each bundle
     lanes: np.ndarray  # (c,) manifolds of each bundle
     frame: np.ndarray  # (c, 4 _FRAME)
     row: np.ndarray  # (c, 4 _ROW) points
     lever: np.ndarray  # (c, 4 _LEVER) of the same points, float32
     slow: np.ndarray  # (c, 4 _SLOW) of the same points
-    velocity: np.ndarray  # (n + 1, 8) angular and linear
-    response: np.ndarray  # (n + 1, 8) inverse inertia xx, yy, zz, inverse mass; xy, xz, yz
-    motion: np.ndarray  # (n + 1, 8) rotation vector and displacement in a substep
+    velocity: np.ndarray  # (n + _STRANDS, 8) angular and linear
+    response: np.ndarray  # (n + _STRANDS, 8) inverse inertia xx, yy, zz, inverse mass; xy, xz, yz
+    motion: np.ndarray  # (n + _STRANDS, 8) rotation vector and displacement in a substep
     last: np.ndarray  # (n + 1,) last bundle of each body, -1 = none
     room: np.ndarray  # (2, c + 2) first bundle with room from each on, for manifolds of few points and of more
     loose: np.ndarray  # (c,) contacts that are swept one by one
-    lane: np.ndarray  # (1, 4) scratch
-    count: np.ndarray  # (2,) bundles, loose contacts
+    listed: np.ndarray  # (2, c) contacts that are to be packed, and by strand
+    way: np.ndarray  # (c,) strand of each contact
+    slab: np.ndarray  # (2, n + 1) slab of each body; of its strand between slabs the lower one, -1 = none
+    strand: np.ndarray  # (2, _STRANDS + 1) first bundle of each strand, and first contact in the list
+    tally: np.ndarray  # (_INTERVALS,) contacts, then slab
+    lane: np.ndarray  # (_STRANDS, 8) scratch
+    count: np.ndarray  # (4,) bundles, loose contacts, contacts to be packed, strands within slabs
+    team: Team  # threads
 
 
 def _aligned(rows: int, width: int, kind: Any = np.float64) -> np.ndarray:
@@ -100,16 +137,19 @@ def _aligned(rows: int, width: int, kind: Any = np.float64) -> np.ndarray:
     return whole[start : start + rows * width].reshape(rows, width)
 
 
-def new_bundles(n: int, capacity: int) -> Bundles:
-    """Return room for `capacity` contacts of n bodies."""
+def new_bundles(n: int, capacity: int, team: Team | None = None) -> Bundles:
+    """Return room for `capacity` contacts of n bodies; swept by a team of threads."""
     c, integers = capacity, np.int64
     return Bundles(
         slot=np.full(c, -1, integers), packed=np.zeros(n + 1, integers), body=np.zeros((c, 8), integers),
         first=np.zeros(c + 1, integers), lanes=np.zeros(c, integers), frame=_aligned(c, 4 * _FRAME),
         row=_aligned(c, 4 * _ROW), lever=_aligned(c, 4 * _LEVER, np.float32), slow=_aligned(c, 4 * _SLOW),
-        velocity=_aligned(n + 1, _WIDE), response=_aligned(n + 1, _WIDE), motion=_aligned(n + 1, _WIDE),
+        velocity=_aligned(n + _STRANDS, _WIDE), response=_aligned(n + _STRANDS, _WIDE),
+        motion=_aligned(n + _STRANDS, _WIDE),
         last=np.zeros(n + 1, integers), room=np.zeros((2, c + 2), integers), loose=np.zeros(c, integers),
-        lane=_aligned(1, 4), count=np.zeros(2, integers),
+        listed=np.zeros((2, c), integers), way=np.zeros(c, integers), slab=np.zeros((2, n + 1), integers),
+        strand=np.zeros((2, _STRANDS + 1), integers), tally=np.zeros(_INTERVALS, integers),
+        lane=_aligned(_STRANDS, 8), count=np.zeros(4, integers), team=team or new_team(),
     )  # fmt: skip
 
 
@@ -125,7 +165,7 @@ def begin_bundles(count, islands, bundles):
         bundles.packed[i] = 0
     for i in range(len(bundles.last)):
         bundles.last[i] = -1
-    bundles.count[BUNDLES], bundles.count[LOOSE] = 0, 0
+    bundles.count[BUNDLES], bundles.count[LOOSE], bundles.count[LISTED] = 0, 0, 0
     bundles.room[0, 0], bundles.room[1, 0] = 0, 0
 
 
@@ -139,12 +179,15 @@ def _with_room(kind, i, room):
 
 
 @inner
-def _next_bundle(kind, i, bundles):
-    """Return the first bundle with room from i on; a new one where there is none."""
+def _next_bundle(kind, i, strand, bundles):
+    """Return the first bundle with room from i on; a new one where there is none.
+
+    Each strand has a row of its own for static bodies, since all its bundles write to it.
+    """
     i, count, n = _with_room(kind, i, bundles.room), bundles.count[BUNDLES], len(bundles.last) - 1
     if i == count:
         for c in range(8):
-            bundles.body[i, c] = n
+            bundles.body[i, c] = n + strand
         bundles.lanes[i], bundles.first[i] = 0, 0
         for c in range(2):
             bundles.room[c, i + 1] = i + 1
@@ -153,18 +196,115 @@ def _next_bundle(kind, i, bundles):
     return i
 
 
+@outlined
+def list_contacts(begin, end, order, contacts, bundles):
+    """List the contacts begin .. end - 1 of an island to be packed, those with restitution to be loose."""
+    for k in range(begin, end):
+        if contacts.restitution[order[k]] > 0.0:
+            bundles.loose[bundles.count[LOOSE]] = k
+            bundles.count[LOOSE] += 1
+        else:
+            bundles.listed[0, bundles.count[LISTED]] = k
+            bundles.count[LISTED] += 1
+
+
 @inner
-def _end_of_manifold(t, last, link, order, contacts):
-    """Return the first contact after t, in the order of the sweeps, that is not of its manifold."""
-    end, k, normal = t + 1, order[t], contacts.normal
-    while end < last and end - t < 4 and link[end, 0] == link[t, 0] and link[end, 1] == link[t, 1]:
-        j = order[end]
+def _mover(k, link, led):
+    """Return the first body of contact k that is not led."""
+    return link[k, 1] if led[link[k, 0]] else link[k, 0]
+
+
+@inner
+def _interval(x, low, scale):
+    t = (x - low) * scale
+    return int(min(t, _INTERVALS - 1.0)) if t > 0.0 else 0
+
+
+@outlined
+def _set_slabs(gravity, link, led, pose, bundles):
+    """Divide the bodies of the listed contacts by slabs of about as many contacts across their longest extent."""
+    count, listed, slab, tally = bundles.count[LISTED], bundles.listed, bundles.slab, bundles.tally
+    axis, low, widest, scale, steepest = 0, 0.0, -1.0, 0.0, 0
+    for c in range(1, 3):
+        if abs(gravity[c]) > abs(gravity[steepest]):
+            steepest = c
+    for c in range(3):
+        least, most, i = math.inf, -math.inf, -1
+        for t in range(count):
+            j = _mover(listed[0, t], link, led)
+            if j != i:
+                least, most, i = min(least, pose[j, c]), max(most, pose[j, c]), j
+        extent = (most - least) * (_UPRIGHT if c == steepest and gravity[c] != 0.0 else 1.0)
+        if extent > widest:
+            axis, low, widest, scale = c, least, extent, _INTERVALS / max(most - least, 1e-9)
+    for t in range(_INTERVALS):
+        tally[t] = 0
+    for t in range(count):
+        tally[_interval(pose[_mover(listed[0, t], link, led), axis], low, scale)] += 1
+    before = 0
+    for t in range(_INTERVALS):
+        own = tally[t]
+        tally[t] = (2 * before + own) * _SLABS // (2 * count)
+        before += own
+    for i in range(len(pose)):
+        slab[0, i], slab[1, i] = tally[_interval(pose[i, axis], low, scale)], -1
+
+
+@inner
+def _strand_of(k, link, led, slab):
+    """Return the strand of contact k."""
+    i = _mover(k, link, led)
+    j = link[k, 1]
+    if j < 0 or led[j] or slab[0, i] == slab[0, j]:
+        return slab[0, i] % _WITHIN
+    low = min(slab[0, i], slab[0, j])
+    if abs(slab[0, i] - slab[0, j]) > 1 or (slab[1, i] >= 0 and slab[1, i] != low) or (
+        slab[1, j] >= 0 and slab[1, j] != low
+    ):  # fmt: skip
+        return _STRANDS - 1
+    slab[1, i] = slab[1, j] = low
+    return _WITHIN + low * _BETWEEN // (_SLABS - 1)
+
+
+@outlined
+def _divide(gravity, link, led, pose, bundles):
+    """Sort the listed contacts by strand, otherwise in the order of the sweeps."""
+    count, listed, start = bundles.count[LISTED], bundles.listed, bundles.strand
+    bundles.count[STRANDS] = _WITHIN if count >= _MANY else 1
+    for s in range(_STRANDS + 1):
+        start[1, s] = 0
+    if count >= _MANY:
+        _set_slabs(gravity, link, led, pose, bundles)
+    for t in range(count):
+        s = _strand_of(listed[0, t], link, led, bundles.slab) if count >= _MANY else 0
+        bundles.way[t] = s
+        start[1, s + 1] += 1
+    for s in range(_STRANDS):
+        start[1, s + 1] += start[1, s]
+    for t in range(count):
+        s = bundles.way[t]
+        listed[1, start[1, s]] = listed[0, t]
+        start[1, s] += 1
+    for s in range(_STRANDS, 0, -1):
+        start[1, s] = start[1, s - 1]
+    start[1, 0] = 0
+
+
+@inner
+def _end_of_manifold(t, last, listed, link, order, contacts):
+    """Return the first contact in the list after t that is not of its manifold."""
+    first, end, normal = listed[1, t], t + 1, contacts.normal
+    k = order[first]
+    while end < last and end - t < 4:
+        next_one = listed[1, end]
+        if link[next_one, 0] != link[first, 0] or link[next_one, 1] != link[first, 1]:
+            break
+        j = order[next_one]
         if (
             normal[j, 0] != normal[k, 0]
             or normal[j, 1] != normal[k, 1]
             or normal[j, 2] != normal[k, 2]
             or contacts.friction[j] != contacts.friction[k]
-            or contacts.restitution[j] > 0.0
         ):
             break
         end += 1
@@ -172,36 +312,36 @@ def _end_of_manifold(t, last, link, order, contacts):
 
 
 @outlined
-def pack_contacts(begin, end, link, order, contacts, led, bundles):
-    """Assign the contacts begin .. end - 1 of an island to bundles; `fill_bundles` follows."""
-    last = bundles.last
-    k = begin
-    while k < end:
-        if contacts.restitution[order[k]] > 0.0:
-            bundles.loose[bundles.count[LOOSE]] = k
-            bundles.count[LOOSE] += 1
-            k += 1
-            continue
-        after, a, b = _end_of_manifold(k, end, link, order, contacts), link[k, 0], link[k, 1]
-        earliest = 0 if led[a] else last[a] + 1
-        if b >= 0 and not led[b]:
-            earliest = max(earliest, last[b] + 1)
-        kind = 0 if after - k <= _FEW else 1
-        i = _next_bundle(kind, earliest, bundles)
-        lane = bundles.lanes[i]
-        bundles.body[i, lane] = a
-        if b >= 0:
-            bundles.body[i, 4 + lane] = b
-        last[a] = max(last[a], i)
-        if b >= 0:
-            last[b] = max(last[b], i)
-        for t in range(k, after):
-            bundles.slot[t] = 16 * i + 4 * lane + t - k
-        bundles.first[i] = max(bundles.first[i], after - k)
-        bundles.lanes[i] = lane + 1
-        if lane == 3:
-            bundles.room[kind, i] = i + 1
-        k = after
+def pack_contacts(gravity, link, order, contacts, led, pose, bundles):
+    """Assign the listed contacts to bundles, strand by strand; `fill_bundles` follows."""
+    _divide(gravity, link, led, pose, bundles)
+    last, listed, start = bundles.last, bundles.listed, bundles.strand
+    for s in range(_STRANDS):
+        begin = start[0, s] = bundles.count[BUNDLES]
+        k = start[1, s]
+        while k < start[1, s + 1]:
+            after = _end_of_manifold(k, start[1, s + 1], listed, link, order, contacts)
+            a, b = link[listed[1, k], 0], link[listed[1, k], 1]
+            earliest = begin if led[a] else max(last[a] + 1, begin)
+            if b >= 0 and not led[b]:
+                earliest = max(earliest, last[b] + 1)
+            kind = 0 if after - k <= _FEW else 1
+            i = _next_bundle(kind, earliest, s, bundles)
+            lane = bundles.lanes[i]
+            bundles.body[i, lane] = a
+            if b >= 0:
+                bundles.body[i, 4 + lane] = b
+            last[a] = max(last[a], i)
+            if b >= 0:
+                last[b] = max(last[b], i)
+            for t in range(k, after):
+                bundles.slot[listed[1, t]] = 16 * i + 4 * lane + t - k
+            bundles.first[i] = max(bundles.first[i], after - k)
+            bundles.lanes[i] = lane + 1
+            if lane == 3:
+                bundles.room[kind, i] = i + 1
+            k = after
+    start[0, _STRANDS] = bundles.count[BUNDLES]
 
 
 @inner
@@ -267,32 +407,43 @@ def _place(k, bundles):
 
 
 @outlined
-def fill_bundles(count, link, order, contacts, found, pose, inverse, bundles):
-    """Fill the bundles from the contacts that were assigned to them, with the impulses `found`, and their masses."""
-    slot, first, point = bundles.slot, bundles.first, 0
-    for i in range(bundles.count[BUNDLES]):
-        size = first[i]
-        first[i] = point
-        point += size
+def fill_strand(s, link, order, contacts, found, pose, bundles):
+    """Fill the bundles of a strand from the contacts that were assigned to them, with the impulses `found`."""
+    first, begin, end = bundles.first, bundles.strand[0, s], bundles.strand[0, s + 1]
+    for i in range(begin, end):
         for c in range(4 * _FRAME):
             bundles.frame[i, c] = 0.0
-    first[bundles.count[BUNDLES]] = point
-    for p in range(point):
+    for p in range(first[begin], first[end]):
         for c in range(4 * _ROW):
             bundles.row[p, c] = 0.0
         for c in range(4 * _LEVER):
             bundles.lever[p, c] = 0.0
         for c in range(4 * _SLOW):
             bundles.slow[p, c] = 0.0
-    for k in range(count):
-        if slot[k] >= 0:
-            i, lane, p = _place(k, bundles)
-            if p == first[i]:
-                _set_frame(i, lane, order[k], link[k, 1] < 0, contacts, bundles.frame)
-            _set_point(p, lane, i, order[k], link[k, 0], link[k, 1], contacts, found, pose, bundles)
+    for t in range(bundles.strand[1, s], bundles.strand[1, s + 1]):
+        k = bundles.listed[1, t]
+        i, lane, p = _place(k, bundles)
+        if p == first[i]:
+            _set_frame(i, lane, order[k], link[k, 1] < 0, contacts, bundles.frame)
+        _set_point(p, lane, i, order[k], link[k, 0], link[k, 1], contacts, found, pose, bundles)
+    _set_masses(begin, end, bundles)
+
+
+@outlined
+def fill_bundles(link, order, contacts, found, pose, inverse, u, bundles):
+    """Fill all bundles, and their masses."""
+    first, point, team = bundles.first, 0, bundles.team
+    for i in range(bundles.count[BUNDLES]):
+        size = first[i]
+        first[i] = point
+        point += size
+    first[bundles.count[BUNDLES]] = point
     if point > 0:
-        _copy_responses(inverse, bundles)
-        _set_masses(bundles)
+        _copy_bodies(inverse, u, bundles)
+        s = share(FILL, 0, _STRANDS, team)
+        while s >= 0:
+            fill_strand(s, link, order, contacts, found, pose, bundles)
+            s = next_piece(s, 0, _STRANDS, team)
 
 
 @outlined
@@ -309,44 +460,55 @@ def pack_step_impulses(count, row, bundles):
 # Bodies
 
 
-@inner
-def _copy_responses(inverse, bundles):
-    """Copy the inverse inertias of the bodies of the bundles."""
-    out = bundles.response
-    for i in range(len(inverse)):
-        if bundles.last[i] >= 0:
-            out[i, 0], out[i, 1], out[i, 2], out[i, 3] = inverse[i, 0], inverse[i, 1], inverse[i, 2], inverse[i, 6]
-            out[i, 4], out[i, 5], out[i, 6] = inverse[i, 3], inverse[i, 4], inverse[i, 5]
-
-
-@inner
-def _copy_velocities(u, bundles):
-    """Copy the velocities of the bodies of the bundles."""
-    out = bundles.velocity
-    for i in range(len(bundles.last) - 1):
+@outlined
+def copy_bodies(piece, inverse, u, bundles):
+    """Copy inverse inertias and velocities of some of the bodies of the bundles."""
+    response, velocity = bundles.response, bundles.velocity
+    for i in range(BODIES * piece, min(BODIES * (piece + 1), len(bundles.last) - 1)):
         if bundles.last[i] >= 0:
             o = 6 * i
-            out[i, 0], out[i, 1], out[i, 2] = u[o], u[o + 1], u[o + 2]
-            out[i, 4], out[i, 5], out[i, 6] = u[o + 3], u[o + 4], u[o + 5]
+            response[i, 0], response[i, 1], response[i, 2] = inverse[i, 0], inverse[i, 1], inverse[i, 2]
+            response[i, 3], response[i, 4], response[i, 5] = inverse[i, 6], inverse[i, 3], inverse[i, 4]
+            response[i, 6] = inverse[i, 5]
+            velocity[i, 0], velocity[i, 1], velocity[i, 2] = u[o], u[o + 1], u[o + 2]
+            velocity[i, 4], velocity[i, 5], velocity[i, 6] = u[o + 3], u[o + 4], u[o + 5]
 
 
-@inner
-def _return_velocities(bundles, led, u):
-    """Copy the velocities of the bodies of the bundles back."""
+@outlined
+def return_velocities(piece, led, u, bundles):
+    """Copy the velocities of some of the bodies of the bundles back."""
     v = bundles.velocity
-    for i in range(len(bundles.last) - 1):
+    for i in range(BODIES * piece, min(BODIES * (piece + 1), len(bundles.last) - 1)):
         if bundles.last[i] >= 0 and not led[i]:
             o = 6 * i
             u[o], u[o + 1], u[o + 2] = v[i, 0], v[i, 1], v[i, 2]
             u[o + 3], u[o + 4], u[o + 5] = v[i, 4], v[i, 5], v[i, 6]
 
 
+@inner
+def _copy_bodies(inverse, u, bundles):
+    count, team = pieces_of(len(bundles.last) - 1, BODIES), bundles.team
+    piece = share(COPY, 0, count, team)
+    while piece >= 0:
+        copy_bodies(piece, inverse, u, bundles)
+        piece = next_piece(piece, 0, count, team)
+
+
+@inner
+def _return_velocities(led, u, bundles):
+    count, team = pieces_of(len(bundles.last) - 1, BODIES), bundles.team
+    piece = share(RETURN, 0, count, team)
+    while piece >= 0:
+        return_velocities(piece, led, u, bundles)
+        piece = next_piece(piece, 0, count, team)
+
+
 @outlined
-def set_motion(h, before, pose, u, bundles):
-    """Store how far the bodies of the bundles moved from the poses before, by h u; see `sweeps.update_contacts`."""
+def set_motion(first, last, h, before, pose, u, bundles):
+    """Store how far bodies first .. last - 1 moved from the poses before, by h u; see `sweeps.update_contacts`."""
     out = bundles.motion
     if bundles.count[BUNDLES] > 0:
-        for i in range(len(bundles.last) - 1):
+        for i in range(first, last):
             if bundles.last[i] >= 0:
                 o = 6 * i
                 out[i, 0], out[i, 1], out[i, 2] = h * u[o], h * u[o + 1], h * u[o + 2]
@@ -421,10 +583,10 @@ def _pair_response(ia, ma, ra, ib, mb, rb, p):
 
 
 @outlined
-def _set_masses(bundles):
-    """Fill the effective masses of all points; 0 in lanes without a contact."""
+def _set_masses(begin, end, bundles):
+    """Fill the effective masses of all points of some bundles; 0 in lanes without a contact."""
     lever, zero, unit = bundles.lever, splat(0.0), splat(1.0)
-    for i in range(bundles.count[BUNDLES]):
+    for i in range(begin, end):
         ia, ma = _responses(_bodies(0, i, bundles.body), bundles.response)
         ib, mb = _responses(_bodies(1, i, bundles.body), bundles.response)
         n, t1, t2 = _vector(bundles.frame, i, N), _vector(bundles.frame, i, T1), _vector(bundles.frame, i, T2)
@@ -483,10 +645,10 @@ def _point_velocity(w, v, r):
 
 
 @outlined
-def _warm_start(bundles):
-    """Apply the impulses so far to the velocities, those of a manifold as one."""
+def warm_start_strand(s, bundles):
+    """Apply the impulses so far of a strand to the velocities, those of a manifold as one."""
     row, lever, frame, zero = bundles.row, bundles.lever, bundles.frame, splat(0.0)
-    for i in range(bundles.count[BUNDLES]):
+    for i in range(bundles.strand[0, s], bundles.strand[0, s + 1]):
         n, t1, t2 = _vector(frame, i, N), _vector(frame, i, T1), _vector(frame, i, T2)
         x, y, z = zero, zero, zero
         ax, ay, az, bx, by, bz = zero, zero, zero, zero, zero, zero
@@ -547,12 +709,13 @@ def _project(row, lever, p, mu, gain, keep, bias, u, n, t1, t2):
 
 
 @outlined
-def _sweep(bundles, h, rate, slow, scale, give):
-    """Sweep all bundles once; return whether some velocity changed by more than `ENOUGH`."""
-    row, lever, frame = bundles.row, bundles.lever, bundles.frame
+def sweep_strand(s, bundles):
+    """Sweep the bundles of a strand once, as `team.value` says; note if some velocity changed by more than `ENOUGH`."""
+    row, lever, frame, value = bundles.row, bundles.lever, bundles.frame, bundles.team.value
+    h, rate, slow, scale, give = value[0], value[1], value[2], value[3], value[4]
     zero, unit, deep = splat(0.0), splat(1.0), splat(-one.DEPENETRATION_MOST)
-    least, soft, kept, changed = splat(-slow), splat(scale), splat(1.0 - give), False
-    for i in range(bundles.count[BUNDLES]):
+    least, soft, kept, changed = splat(-slow), splat(scale), splat(1.0 - give), 0.0
+    for i in range(bundles.strand[0, s], bundles.strand[0, s + 1]):
         a, b = _bodies(0, i, bundles.body), _bodies(1, i, bundles.body)
         wa, va = _load_velocities(a, bundles.velocity)
         wb, vb = _load_velocities(b, bundles.velocity)
@@ -564,19 +727,53 @@ def _sweep(bundles, h, rate, slow, scale, give):
             ra, rb = _levers(lever, p, _RA), _levers(lever, p, _RB)
             ux, uy, uz = _point_velocity(wa, va, ra)
             bx, by, bz = _point_velocity(wb, vb, rb)
-            s, mn = load4(row, p, 4 * _S), load4_single(lever, p, 4 * _MN)
-            overlap = larger(rate * s, smaller(larger(one.DEEP_RATE * s, deep), least))
-            bias = choose(s, zero, (1.0 / h) * s, overlap)
-            gain, keep = choose(s, zero, mn, soft * mn), choose(s, zero, unit, kept)
+            gap, mn = load4(row, p, 4 * _S), load4_single(lever, p, 4 * _MN)
+            overlap = larger(rate * gap, smaller(larger(one.DEEP_RATE * gap, deep), least))
+            bias = choose(gap, zero, (1.0 / h) * gap, overlap)
+            gain, keep = choose(gap, zero, mn, soft * mn), choose(gap, zero, unit, kept)
             x, y, z, change = _project(
                 row, lever, p, mu, gain, keep, bias, (ux - bx, uy - by, uz - bz), n, t1, t2
             )  # fmt: skip
             wa, va = _push(ia, ma, ra, wa, va, x, y, z)
             wb, vb = _push(ib, mb, rb, wb, vb, 0.0 - x, 0.0 - y, 0.0 - z)
             if any_above(change, one.ENOUGH * mn):
-                changed = True
+                changed = 1.0
         _store_velocities(a, wa, va, bundles.velocity)
         _store_velocities(b, wb, vb, bundles.velocity)
+    bundles.team.found[s] = changed
+
+
+@inner
+def _phase(k, bundles):
+    """Return first and last strand of those that share no body: within slabs, between two, and the last one."""
+    if k == 0:
+        return 0, bundles.count[STRANDS]
+    first, last = (_WITHIN, _STRANDS - 1) if k == 1 else (_STRANDS - 1, _STRANDS)
+    return first, last if bundles.strand[0, last] > bundles.strand[0, first] else first
+
+
+@outlined
+def _warm_start(bundles):
+    for k in range(3):
+        first, last = _phase(k, bundles)
+        s = share(WARM, first, last, bundles.team)
+        while s >= 0:
+            warm_start_strand(s, bundles)
+            s = next_piece(s, first, last, bundles.team)
+
+
+@outlined
+def _sweep(bundles):
+    """Sweep all bundles once; return whether some velocity changed by more than `ENOUGH`."""
+    changed = False
+    for k in range(3):
+        first, last = _phase(k, bundles)
+        s = share(SWEEP, first, last, bundles.team)
+        while s >= 0:
+            sweep_strand(s, bundles)
+            s = next_piece(s, first, last, bundles.team)
+        for t in range(first, last):
+            changed = changed or bundles.team.found[t] > 0.0
     return changed
 
 
@@ -586,34 +783,35 @@ def sweep_bundles(times, link, inverse, led, h, rate, slow, scale, give, row, bu
 
     Arguments as of `sweeps.sweep`; led: (n,) bodies whose motion is prescribed.
     """
-    loose, some = bundles.loose, bundles.count[LOOSE]
+    loose, some, value = bundles.loose, bundles.count[LOOSE], bundles.team.value
+    value[0], value[1], value[2], value[3], value[4] = h, rate, slow, scale, give
     for t in range(some):
         warm_start(loose[t], loose[t] + 1, link, inverse, row, u)
-    _copy_velocities(u, bundles)
+    _copy_bodies(inverse, u, bundles)
     _warm_start(bundles)
     for _ in range(times):
-        changed = _sweep(bundles, h, rate, slow, scale, give)
+        changed = _sweep(bundles)
         if some > 0:
-            _return_velocities(bundles, led, u)
+            _return_velocities(led, u, bundles)
             for t in range(some):
                 sweep(loose[t], loose[t] + 1, 1, link, inverse, h, rate, slow, scale, give, row, u)
-            _copy_velocities(u, bundles)
+            _copy_bodies(inverse, u, bundles)
         elif not changed:
             break
-    _return_velocities(bundles, led, u)
+    _return_velocities(led, u, bundles)
 
 
 @outlined
-def add_normal_impulses(bundles, bulk):
-    """Sum up the normal impulses on bodies, which are then not free; see `islands.mark_free`."""
+def push_strand(s, bundles, bulk):
+    """Sum up the normal impulses of a strand on bodies, which are then not free."""
     lane, frame, n = bundles.lane, bundles.frame, len(bundles.last) - 1
-    for i in range(bundles.count[BUNDLES]):
+    for i in range(bundles.strand[0, s], bundles.strand[0, s + 1]):
         total = splat(0.0)
         for p in range(bundles.first[i], bundles.first[i + 1]):
             total = total + load4(bundles.row, p, 4 * _J)
-        store4(lane, 0, 0, total)
+        store4(lane, s, 0, total)
         for t in range(4):
-            f = lane[0, t]
+            f = lane[s, t]
             if f > 0.0:
                 for side in range(2):
                     j = bundles.body[i, 4 * side + t]
@@ -622,6 +820,17 @@ def add_normal_impulses(bundles, bulk):
                         for c in range(3):
                             bulk.normal_impulse[j, c] += f * frame[i, 4 * (N + c) + t]
                     f = -f
+
+
+@outlined
+def add_normal_impulses(bundles, bulk):
+    """Sum up the normal impulses on bodies, which are then not free; see `islands.add_impulses_and_mark_free`."""
+    for k in range(3):
+        first, last = _phase(k, bundles)
+        s = share(PUSH, first, last, bundles.team)
+        while s >= 0:
+            push_strand(s, bundles, bulk)
+            s = next_piece(s, first, last, bundles.team)
 
 
 # After bodies have moved
@@ -648,11 +857,15 @@ def _update_point(p, half, ra, rb, across, along, row, lever, slow):
 
 
 @outlined
-def _update_and_relax(bundles, h):
-    """Update all bundles after `set_motion` and sweep them once without push-out; impulses add to those of the step."""
+def relax_strand(s, bundles):
+    """Update the bundles of a strand after `set_motion` and sweep them once without push-out, as `team.value` says.
+
+    Impulses add to those of the step.
+    """
+    h = bundles.team.value[0]
     row, lever, slow, frame, motion = bundles.row, bundles.lever, bundles.slow, bundles.frame, bundles.motion
     zero, unit = splat(0.0), splat(1.0)
-    for i in range(bundles.count[BUNDLES]):
+    for i in range(bundles.strand[0, s], bundles.strand[0, s + 1]):
         a, b = _bodies(0, i, bundles.body), _bodies(1, i, bundles.body)
         wa, va = _load_velocities(a, bundles.velocity)
         wb, vb = _load_velocities(b, bundles.velocity)
@@ -668,7 +881,7 @@ def _update_and_relax(bundles, h):
             x, y, z = _point_velocity(ta, da, ra)
             bx, by, bz = _point_velocity(tb, db, rb)
             along = _dot((x - bx, y - by, z - bz), n)
-            ra, rb, s = _update_point(p, half, ra, rb, across, along, row, lever, slow)
+            ra, rb, gap = _update_point(p, half, ra, rb, across, along, row, lever, slow)
             jn, j1, j2 = _vector(row, p, _J)
             x, y, z = _vector(slow, p, _STEP)
             _store_vector(slow, p, _STEP, (x + jn, y + j1, z + j2))
@@ -676,8 +889,8 @@ def _update_and_relax(bundles, h):
             bx, by, bz = _point_velocity(wb, vb, rb)
             # a gap that closes in the next substep is left to that
             mn = load4_single(lever, p, 4 * _MN)
-            gain = choose(s, zero, choose(jn, zero, mn, zero), mn)
-            bias = choose(s, zero, (1.0 / h) * s, zero)
+            gain = choose(gap, zero, choose(jn, zero, mn, zero), mn)
+            bias = choose(gap, zero, (1.0 / h) * gap, zero)
             x, y, z, _ = _project(row, lever, p, mu, gain, unit, bias, (ux - bx, uy - by, uz - bz), n, t1, t2)
             wa, va = _push(ia, ma, ra, wa, va, x, y, z)
             wb, vb = _push(ib, mb, rb, wb, vb, 0.0 - x, 0.0 - y, 0.0 - z)
@@ -688,10 +901,15 @@ def _update_and_relax(bundles, h):
 @outlined
 def update_and_relax(link, inverse, led, h, row, bundles, u):
     """Update gaps and levers of the bundles and take the depenetration velocity out of these and the loose contacts."""
-    _copy_velocities(u, bundles)
-    _copy_responses(inverse, bundles)
-    _update_and_relax(bundles, h)
-    _return_velocities(bundles, led, u)
+    _copy_bodies(inverse, u, bundles)
+    bundles.team.value[0] = h
+    for k in range(3):
+        first, last = _phase(k, bundles)
+        s = share(RELAX, first, last, bundles.team)
+        while s >= 0:
+            relax_strand(s, bundles)
+            s = next_piece(s, first, last, bundles.team)
+    _return_velocities(led, u, bundles)
     for t in range(bundles.count[LOOSE]):
         k = bundles.loose[t]
         sweep(k, k + 1, 1, link, inverse, h, 0.0, one.DEPENETRATION, 1.0, 0.0, row, u)
@@ -730,11 +948,11 @@ def _unpack(k, link, row, bundles):
 
 
 @outlined
-def store_impulses(contacts, graph, sweeps, cache):
-    """Store the impulses of this step under the keys of their contacts."""
+def store_some(piece, contacts, graph, sweeps, cache):
+    """Store the impulses of some contacts under their keys."""
     row, bundles = sweeps.row, sweeps.bundles
     source, frame, impulse = bundles.row, bundles.frame, cache.impulse
-    for t in range(contacts.count[0]):
+    for t in range(CONTACTS * piece, min(CONTACTS * (piece + 1), contacts.count[0])):
         k = graph.order[t]
         cache.name[k, 0], cache.name[k, 1], cache.name[k, 2] = contacts.shape_a[k], contacts.shape_b[k], contacts.key[k]
         if bundles.slot[t] >= 0:
@@ -747,6 +965,16 @@ def store_impulses(contacts, graph, sweeps, cache):
             impulse[k, 0] = row[t, one.JN]
             for c in range(3):
                 impulse[k, 1 + c] = row[t, one.JT + c]
+
+
+@outlined
+def store_impulses(contacts, graph, sweeps, cache):
+    """Store the impulses of this step under the keys of their contacts."""
+    count, team = pieces_of(contacts.count[0], CONTACTS), sweeps.bundles.team
+    piece = share(STORE, 0, count, team)
+    while piece >= 0:
+        store_some(piece, contacts, graph, sweeps, cache)
+        piece = next_piece(piece, 0, count, team)
     cache.count[0] = contacts.count[0]
 
 

@@ -49,7 +49,7 @@ from limberjack.spatial.lanes import load4, splat, store4
 
 __all__ = [
     "ALONE", "FILLED", "MASSES", "Figures", "add_changes", "disagreement", "gather_limits", "gather_velocities",
-    "new_figures", "set_figure_masses", "set_figures", "swap_masses", "sweep_figures",
+    "new_figures", "set_figure_masses", "set_figures", "set_limit_masses", "swap_masses", "sweep_figures",
 ]  # fmt: skip
 
 # Figures with more bodies than this between contacts and root respond body by body; all others have room for so many
@@ -449,21 +449,10 @@ def _row_wrench(system, t, j):
 
 
 @outlined
-def gather_limits(system, first, h, at_end, j, values, target, sums, figures):
-    """Set up the limits for the velocities of members: their bounds, effective masses and biases.
-
-    Args:
-        system: all constraints.
-        first: the first of them that is a limit.
-        h: the step [s].
-        at_end: whether the bias is the target rate of the end of a step; else a limit not yet reached may be.
-        j, values, target: rows.
-        sums: (limits, 4) accumulated impulses, the first column.
-        figures: out.
-    """
+def set_limit_masses(system, j, figures):
+    """Fill the responses of figures to the limits, for the rows j, and the effective masses."""
     for k in range(figures.count[2]):
-        c = figures.limit[k]
-        r, w = system.row_start[c], 0.0
+        c, w = figures.limit[k], 0.0
         begin, end = system.incidence_start[c], system.incidence_start[c + 1]
         one = system.incidence_body[begin]
         for i in range(6 * figures.size[one]):
@@ -479,8 +468,26 @@ def gather_limits(system, first, h, at_end, j, values, target, sums, figures):
                 for i in range(6):
                     g = f[0] if i == 0 else f[1] if i == 1 else f[2] if i == 2 else f[3] if i == 3 else f[4]
                     w += (g if i < 5 else f[5]) * figures.response[k, o + i]
-        figures.bound[k, _IMPULSE], figures.bound[k, _LEAST] = 0.0, -sums[c - first, 0]
         figures.bound[k, _MASS] = 1.0 / w if w > 0.0 else 0.0
+
+
+@outlined
+def gather_limits(system, first, h, at_end, values, target, sums, figures):
+    """Set up the limits for the velocities of members: their bounds and biases.
+
+    Args:
+        system: all constraints.
+        first: the first of them that is a limit.
+        h: the step [s].
+        at_end: whether the bias is the target rate of the end of a step; else a limit not yet reached may be.
+        values, target: rows.
+        sums: (limits, 4) accumulated impulses, the first column.
+        figures: out.
+    """
+    for k in range(figures.count[2]):
+        c = figures.limit[k]
+        r = system.row_start[c]
+        figures.bound[k, _IMPULSE], figures.bound[k, _LEAST] = 0.0, -sums[c - first, 0]
         figures.bound[k, _BIAS] = target[r] if at_end else max(values[r, 0], 0.0) / h
 
 

@@ -17,6 +17,7 @@ from typing import Any
 import numpy as np
 
 from limberjack.errors import FileError, ModelError, ModelWarning, require
+from limberjack.io.closed_start import with_closed_start
 from limberjack.io.mjcf_control import add_control, joint_additions
 from limberjack.io.mjcf_equalities import add_equalities
 from limberjack.io.mjcf_parts import BALL, FREE, HINGE, SLIDE, Parts
@@ -140,7 +141,7 @@ def _convert(path: Path, m: Any, repair: bool, collision: str) -> Model:
     add_control(builder, parts, points, shapes)
     parts.note_unsupported()
     parts.warn()
-    return builder.build()
+    return with_closed_start(path, builder.build())
 
 
 def _add_body(builder: Builder, parts: Parts, i: int, repair: bool) -> None:

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from itertools import combinations
 from pathlib import Path
 from typing import Any
@@ -18,8 +18,9 @@ from typing import Any
 import numpy as np
 
 from limberjack.errors import FileError, ModelError, ModelWarning, UnknownName
+from limberjack.io.closed_start import with_closed_start
 from limberjack.io.overlaps import Core, core_of, overlap
-from limberjack.io.urdf_loops import Loops, closed_start, read_loops
+from limberjack.io.urdf_loops import Loops, read_loops
 from limberjack.io.urdf_shapes import Shape, Shapes
 from limberjack.io.urdf_source import NO_TURN, ORIGIN, Pose, Source
 from limberjack.io.xml import Element, Roots, read_xml
@@ -80,7 +81,7 @@ def read(
     loops = _take_loops(robot, read_loops(Path(path)))
     model = _build(source, robot, base, loops)
     if loops.loops:
-        model = _start_closed(source, model, loops)
+        model = with_closed_start(Path(path), model, stated=False)
     for text in dict.fromkeys(source.notes):
         warnings.warn(ModelWarning(text), stacklevel=3)
     return model
@@ -106,19 +107,6 @@ def _take_loops(robot: _Robot, loops: Loops) -> Loops:
                 )
         found.append((ends[0], ends[1], kind))
     return Loops(loops.path, found, loops.joints, loops.motors)
-
-
-def _start_closed(source: Source, model: Model, loops: Loops) -> Model:
-    """Return the model with a start at which its loops are closed."""
-    q, gap = closed_start(model, loops)
-    if gap > 1e-6:
-        source.notes.append(f"{loops.path}: loops stay open by {gap:.3g} m or rad at the start; give q that close them")
-    spec = model.spec.copy()
-    for i, joint in enumerate(spec.joints):
-        info = model.joint(joint.name)
-        if not info.is_loop and info.nq:
-            spec.joints[i] = replace(joint, start=tuple(q[info.q].tolist()))
-    return Builder.from_spec(spec).build()
 
 
 def _add_loops(builder: Builder, robot: _Robot, loops: Loops) -> None:

@@ -6,8 +6,8 @@
     joint_type: ['SPHERICAL', 'UJOINT_XY', ...]
     name_mot: ['hip', ...]                       # joints with a motor
 
-Only lists of names in brackets are read, with comments; anything else in the file is ignored. The start of the model is
-the nearest pose in which the loops are closed, found by Newton's method from joints at zero.
+Only lists of names in brackets are read, with comments; anything else in the file is ignored. The model starts in a
+pose near joints at zero in which the loops are closed.
 """
 
 from __future__ import annotations
@@ -18,27 +18,14 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-import numpy as np
-
 from limberjack.errors import FileError
 from limberjack.io.xml import read_bytes
-from limberjack.model.model import Model
-from limberjack.model.spec import WORLD
-from limberjack.reduced.dynamics import forward_kinematics
-from limberjack.spatial.frames import (
-    matrix_from_quaternion,
-    matrix_from_vector,
-    quaternion_from_matrix,
-    vector_from_matrix,
-)
 
-__all__ = ["Loops", "closed_start", "read_loops"]
+__all__ = ["Loops", "read_loops"]
 
 _JOINT_TYPES = {"SPHERICAL": "spherical", "UJOINT_XY": "universal"}
 _LOOP_KINDS = {"6d": "fixed", "3d": "ball"}
 _MOST_BYTES = 1_000_000
-# Newton's method: steps at most, what counts as closed [m or rad], and steps of differences.
-_ITERATIONS, _CLOSED, _DELTA = 100, 1e-10, 1e-6
 _KEY = re.compile(r"^([A-Za-z_]\w*)\s*:", re.M)
 # A comment, or a quoted name, in which a # is no comment.
 _COMMENT = re.compile(r"""("[^"\n]*"|'[^'\n]*')|#[^\n]*""")
@@ -84,47 +71,6 @@ def read_loops(urdf: Path) -> Loops:
         if str(kind) not in _JOINT_TYPES:
             raise FileError(path, f'joint "{name}": joint_type is {" or ".join(_JOINT_TYPES)}, got {kind}')
         out.joints[str(name)] = _JOINT_TYPES[str(kind)]
-    return out
-
-
-def closed_start(model: Model, loops: Loops) -> tuple[np.ndarray, float]:
-    """Return coordinates near the start at which the loops are closed, and the largest gap left [m or rad]."""
-    q = np.array(model.q0)
-    pairs = [(model, a, b, kind) for a, b, kind in loops.loops]
-    for _ in range(_ITERATIONS):
-        gaps = _gaps(pairs, q)
-        if np.abs(gaps).max() < _CLOSED:
-            break
-        units = _DELTA * np.eye(model.nv)
-        columns = [_gaps(pairs, moved(model, q, unit)) - _gaps(pairs, moved(model, q, -unit)) for unit in units]
-        step = np.linalg.lstsq(np.array(columns).T / (2.0 * _DELTA), -gaps, rcond=1e-6)[0]
-        q = moved(model, q, step * min(1.0, 0.3 / max(float(np.abs(step).max()), 1e-12)))
-    return q, float(np.abs(_gaps(pairs, q)).max())
-
-
-def _gaps(pairs: list[tuple[Model, str, str, str]], q: np.ndarray) -> np.ndarray:
-    """Return the gaps of all loops: of points, and of axes where a loop keeps the pose."""
-    positions, rotations = forward_kinematics(pairs[0][0], q)
-    out: list[np.ndarray] = []
-    for model, a, b, kind in pairs:
-        frames: list[tuple[np.ndarray, np.ndarray]] = []
-        for name in (a, b):
-            i = -1 if name == WORLD else model.body_index(name)
-            frames.append((positions[i], matrix_from_quaternion(rotations[i])) if i >= 0 else (np.zeros(3), np.eye(3)))
-        out.append(frames[1][0] - frames[0][0])
-        if kind == "fixed":
-            out.append(vector_from_matrix(frames[0][1].T @ frames[1][1]))
-    return np.concatenate(out)
-
-
-def moved(model: Model, q: np.ndarray, step: np.ndarray) -> np.ndarray:
-    """Return coordinates moved by a step of the dofs."""
-    links, out = model.arrays.links, q.copy()
-    for v, iq, length in links.runs:
-        out[iq : iq + length] += step[v : v + length]
-    for iq, v in links.quaternions:
-        turned = matrix_from_quaternion(q[iq : iq + 4]) @ matrix_from_vector(step[v : v + 3])
-        out[iq : iq + 4] = quaternion_from_matrix(turned)
     return out
 
 

@@ -74,8 +74,9 @@ LEAF_KT, LEAF_IN, LEAF = 36, 84, 94
 CURRENT = 7  # the row of columns that holds the current value
 # In a frame of a joint that is neither hinge nor slide: S^T (d x 6), S^+ (d x 6), T^T ((6 - d) x 6).
 FRAME_S, FRAME_PLUS, FRAME_LOCKED, FRAME = 0, 36, 72, 108
-# Columns of `own`, what a dof has of its own: joint force, own inertia (armature), row of the joint's weight A.
-TAU, OWN, WEIGHT = 0, 1, 2
+# Columns of `own`, what a dof has of its own: joint force, own inertia (armature), the force without that of drives
+# while the joint is rigid, row of the joint's weight A.
+TAU, OWN, APPLIED, WEIGHT = 0, 1, 2, 3
 # Offsets in the scratch: E (6 x 12), T^T, H, M (6 x 8), Psi0 (6 x 8), a transposed block, U G^T, A U G^T, spare
 # numbers, three 6 x 6 and a 6, room for other users; then the factored joints by slots.
 ET, TT, HT, MM, PSI0, TRANSPOSED, UG, AG, SPARE, SMALL, VECTOR, ROOM, FACTORS = (
@@ -122,7 +123,7 @@ class Coefficients(NamedTuple):
 
     table: np.ndarray  # (m, TABLE) int32, the assembly tree by nodes
     numbers: np.ndarray  # (1, all) see the offsets above
-    own: np.ndarray  # (nv, 2 + most dofs of a joint) forces, own inertias and weights of the dofs
+    own: np.ndarray  # (nv, 3 + most dofs of a joint) forces, own inertias and weights of the dofs
     scratch: np.ndarray  # (1, FACTORS + slots FACTOR)
     shares: np.ndarray  # (m, 10) inertias with hubs divided among their pieces; without hubs (0, 10)
 

@@ -38,9 +38,11 @@ from limberjack.reduced.rows import (
     VELOCITY,
     apply_multipliers,
     evaluate_rows,
+    forget,
     response_matrix,
     select_rows,
     solve_rows,
+    takes_known,
 )
 from limberjack.reduced.step import EULER, HUGE, IMPLICIT, RK4
 from limberjack.reduced.work import P, based
@@ -178,11 +180,14 @@ def evaluate_soft_rows(
 
 
 @inner
-def constrain(links, table, span, k, mode, h, margin, soft, work, constraint, qdd):
+def constrain(links, table, span, k, mode, h, margin, soft, again, work, constraint, qdd):
     """Solve the rows of block k in `mode` on work left by `articulate`: fill qdd, or a correction; return a status.
 
-    h is the step; of positions 1, or 0 for steps that are not damped near singular poses.
+    h is the step; of positions 1, or 0 for steps that are not damped near singular poses. With `again`, the pose and
+    what `articulate` left are those of the last solve in this mode.
     """
+    if not again:
+        forget(constraint)
     count = select_rows(links, table, k, mode, h, margin, soft, work.rows, qdd, constraint)
     if count == NO_ROOM:
         return Status.MORE_ROWS
@@ -197,7 +202,8 @@ def constrain(links, table, span, k, mode, h, margin, soft, work, constraint, qd
                 constraint.multipliers[r] = 0.0
         return 0
     damping = 0.0 if mode == VELOCITY or mode == GIVING else h * h
-    response_matrix(links, table, span, count, h, damping, work, constraint)
+    if not takes_known(k, count, constraint):
+        response_matrix(links, table, span, k, count, h, damping, work, constraint)
     status = solve_rows(count, constraint)
     if mode == ACCELERATION or mode == AHEAD:
         for r in range(constraint.blocks[k, ROW], constraint.blocks[k, ROW_END]):
@@ -224,7 +230,9 @@ def _dynamics(
     evaluate_soft_rows(table, loop_state, k, reach, reach > 0.0, False, 1.0, constraint, work.rows)
     status = accelerations(links, span, added, tau, work, qdd)
     if status == 0:
-        status = constrain(links, table, span, k, ACCELERATION, h, ACTIVE_GAP, reach > 0.0, work, constraint, qdd)
+        status = constrain(
+            links, table, span, k, ACCELERATION, h, ACTIVE_GAP, reach > 0.0, False, work, constraint, qdd
+        )
     return status
 
 
@@ -298,7 +306,9 @@ def project_positions(links, table, span, k, time, work, constraint, tau, q, qd)
         if status == 0:
             margin = max(ACTIVE_GAP, 10.0 * worst)
             damped = 1.0 if iteration < _DAMPED else 0.0
-            status = constrain(links, table, span, k, POSITION, damped, margin, False, work, constraint, correction)
+            status = constrain(
+                links, table, span, k, POSITION, damped, margin, False, False, work, constraint, correction
+            )
         if status == Status.INFEASIBLE:
             status = Status.OPEN_LOOP
         if status != 0:
@@ -341,7 +351,7 @@ def _project(links, table, span, k, h, time, work, constraint, tau, q, qd):
             links, span, links.armature, tau, work.subspace, work.rows, work.reduced, work.pivot, work.rest
         )
     if status == 0:
-        status = constrain(links, table, span, k, VELOCITY, 0.0, ACTIVE_GAP, False, work, constraint, correction)
+        status = constrain(links, table, span, k, VELOCITY, 0.0, ACTIVE_GAP, False, False, work, constraint, correction)
     if status == 0:
         for v in range(span[DOF], span[DOF + 1]):
             qd[v] += correction[v]

@@ -46,7 +46,6 @@ class ContactSet:
     Args:
         model: the model.
         ignored: features to leave out.
-        keeps_friction: whether dry friction starts from that of the last step: its dofs are the same in all steps.
 
     Attributes:
         detector: shapes, filters and contacts.
@@ -56,7 +55,7 @@ class ContactSet:
         impact_speed, impact_after, impact_shapes, impact_links: of `take_contact_steps`; impacts end steps once set.
     """
 
-    def __init__(self, model: Model, ignored: frozenset[str], keeps_friction: bool = False) -> None:
+    def __init__(self, model: Model, ignored: frozenset[str]) -> None:
         apart = tuple(shape.name for shape in model.shapes if shape.collide) if "contacts" in ignored else ()
         self._names = shape_names(model, apart)
         self._owner = {shape.name: shape.body for shape in model.shapes}
@@ -67,7 +66,6 @@ class ContactSet:
         dry = model.arrays.friction
         self.friction = np.zeros_like(dry) if "friction" in ignored else dry
         self._room, self.last_step = (256, 4096), 1.0
-        self._keeps_friction = keeps_friction
         self._packed: PathRows | None = None
         self._call: Any = take_contact_steps
         self._acting: Wrenches = no_wrenches()  # of the user, then of contacts
@@ -92,9 +90,9 @@ class ContactSet:
             extent = extents_of(self.detector.shapes, n)
         if self._packed is None:
             self._packed = new_path_rows(n, nv, *self._room)
-        sized = {"seen": np.zeros(n, np.int64), "dense": np.zeros((3, nv)), "inverse": np.zeros(nv), "z": np.zeros(nv)}
+        sized = {"seen": np.zeros(n, np.int64), "dense": np.zeros((nv, 4)), "inverse": np.zeros(nv), "z": np.zeros(nv)}
         self._packed = self._packed._replace(**sized)
-        self.state = new_contact_state(links, drives, friction, extent, self._packed, self._keeps_friction)
+        self.state = new_contact_state(links, drives, friction, extent, self._packed)
 
     def keep_apart(self, bodies: list[tuple[str, str]]) -> None:
         """Let pairs of bodies not collide, beside those that never do."""

@@ -34,7 +34,7 @@ from limberjack.reduced.kinematics import kinematics
 from limberjack.reduced.rnea import direction
 from limberjack.reduced.rows import ROW, ROW_END, evaluate_rows
 from limberjack.reduced.work import DI, D, R, U, W, Work, new_work
-from limberjack.spatial.lanes import lane, load4, splat, store4
+from limberjack.spatial.lanes import lane, load4, pack, splat, store4
 from limberjack.spatial.quaternions import quaternion_from_matrix
 from limberjack.spatial.vectors import cross
 
@@ -46,23 +46,22 @@ __all__ = [
     "DRY_FRICTION",
     "EQUALITY_ROW",
     "FREE_VELOCITY",
-    "INEQUALITY_ROW",
     "PUSH_OUT_LEAST",
     "PathRows",
     "ROLLING",
     "TARGET",
     "TORSION",
     "collect_blocks",
-    "eliminate_along_path",
     "fall_of",
     "has_impact",
     "mark_trees",
     "new_contact_state",
     "new_path_rows",
-    "pack_path",
     "projected_gauss_seidel",
     "push_out_speed",
+    "release_rows",
     "set_poses",
+    "take_normal_alone",
     "take_contact_steps",
     "wakes",
     "write_torque",
@@ -79,17 +78,21 @@ _PATIENCE, _SLACKER, _LARGEST, _LARGEST_EQUALITY = 8, 1.5, 1e-5, 1e-7
 # If velocities still change by more than this [m/s] after all sweeps, the target velocities of the contacts cannot be
 # reached by any motion, and impulses grow from sweep to sweep. Targets of zero are always feasible.
 _DIVERGED = 0.5
+# So it is if they add energy by more than this part of what their normal impulses meet: restitution of the velocity may
+# where friction acts on joined bodies. Where friction wedges something in, as between the ground and a taut rope, there
+# may be no impulses that fit: contacts are then taken without friction, which a motion of least energy satisfies.
+_GAINED = 0.03
 # Equality rows are solved exactly in the step: contact impulses found with open equalities are too large and would add
 # energy.
 _MOST_SWEEPS_EQUALITY = 1000
-# Where sweeps do not converge at once, rows that are neither open nor at a bound are solved together (a Newton step):
-# after so many sweeps at first, and at the most so many rows and dofs of an island. Redundant rows share what they
-# exert by this part of their diagonals. Islands of at most so many rows have the matrix of their responses from the
-# first sweep on: it costs as much as one or two sweeps over paths.
-_FIRST_STEP, _MOST_ROWS, _MOST_DOFS, _SHARED, _FEW_ROWS = 1, 192, 192, 1e-7, 96
-# What changes may grow for a while as contacts open and close, by this factor at most; after a step that does not halve
-# it, so many times as many sweeps come before the next.
-_ACCEPTED, _RARER = 20.0, 3
+# Where the first sweep does not converge, rows that are neither open nor at a bound are solved together (a Newton
+# step), at most so many times, for islands of at most so many rows and dofs.
+_MOST_STEPS, _MOST_ROWS, _MOST_DOFS = 32, 192, 192
+# Redundant rows share what they exert by this part of their diagonals (Levenberg and Marquardt). It is larger by a
+# factor after a step that is taken back, smaller by it after one that is not, within these bounds.
+_SHARED, _LEAST_SHARED, _MOST_SHARED, _SHARED_FACTOR = 1e-4, 1e-7, 1e-1, 10.0
+# After a step, contacts open and close in so many sweeps at most, and may then change this times as much as before it.
+_SWEEPS_AFTER, _ACCEPTED = 8, 1.0
 # A direction is locked by joints where what is left of y, of size 1 before two paths cancel, is rounding; its square.
 _ROUNDING = 1e-20
 # Contacts whose response along the normal is below this times that along the tangents separate more slowly: a wedge of
@@ -120,6 +123,7 @@ class Responses(NamedTuple):
     matrix: np.ndarray  # (r, r + 4)
     rows: np.ndarray  # (r, d + 4) y / sqrt(D), zero beyond
     free: np.ndarray  # (r, 2) rows that are solved for: their block, and which of its rows
+    fours: np.ndarray  # (d / 4 + 1,) where four columns of `rows` of a block are not all zero
     factor: np.ndarray  # (r, r + 4)
     step: np.ndarray  # (r,)
 
@@ -129,7 +133,7 @@ def new_responses(nv: int, most: int) -> Responses:
     r = min(_MOST_ROWS, most)
     return Responses(
         np.zeros(1, np.int64), np.zeros((1, r + 4)), np.zeros((r, r + 4)), np.zeros((r, min(nv, _MOST_DOFS) + 4)),
-        np.zeros((r, 2), np.int64), np.zeros((r, r + 4)), np.zeros(r),
+        np.zeros((r, 2), np.int64), np.zeros(min(nv, _MOST_DOFS) // 4 + 1, np.int64), np.zeros((r, r + 4)), np.zeros(r),
     )  # fmt: skip
 
 
@@ -137,19 +141,19 @@ class PathRows(NamedTuple):
     """Blocks of rows over trees; n links, m blocks, c nonzeros in them."""
 
     seen: np.ndarray  # (n,) links of the path being walked
-    dense: np.ndarray  # (3, nv) y before it is packed
+    dense: np.ndarray  # (nv, 4) y before it is packed
     inverse: np.ndarray  # (nv,) 1 / D
     z: np.ndarray  # (nv,) z / D
     start: np.ndarray  # (m + 1,) nonzeros of each block
     column: np.ndarray  # (c,) dofs
-    y: np.ndarray  # (c, 3)
+    y: np.ndarray  # (c, 4) of up to three rows
     kind: np.ndarray  # (m,)
     source: np.ndarray  # (m,) contact, row or dof
     coefficients: np.ndarray  # (m, _COEFFICIENTS)
     axes: np.ndarray  # (m, 9) normal and tangents of contacts
     lam: np.ndarray  # (m, 3)
     kept: np.ndarray  # (m, 3) lam before a Newton step
-    sliding: np.ndarray  # (m,) 1 for contacts that a Newton step lets slide
+    sliding: np.ndarray  # (m,) 1 where a Newton step lets the tangents slide, 2 where it lets torsional friction
     row: np.ndarray  # (m,) first row of each block in `responses`, -1 where velocities are sums over paths
     order: np.ndarray  # (m,) blocks by islands: of trees that contacts or rows tie together
     tree: np.ndarray  # (m,) a tree of each block
@@ -160,8 +164,8 @@ class PathRows(NamedTuple):
 def new_path_rows(links: int, nv: int, blocks: int, nonzeros: int) -> PathRows:
     """Return arrays for so many blocks of rows and nonzeros in them."""
     return PathRows(
-        np.zeros(links, np.int64), np.zeros((3, nv)), np.zeros(nv), np.zeros(nv), np.zeros(blocks + 1, np.int64),
-        np.zeros(nonzeros, np.int64), np.zeros((nonzeros, 3)), np.zeros(blocks, np.int64), np.zeros(blocks, np.int64),
+        np.zeros(links, np.int64), np.zeros((nv, 4)), np.zeros(nv), np.zeros(nv), np.zeros(blocks + 1, np.int64),
+        np.zeros(nonzeros, np.int64), np.zeros((nonzeros, 4)), np.zeros(blocks, np.int64), np.zeros(blocks, np.int64),
         np.zeros((blocks, _COEFFICIENTS)), np.zeros((blocks, 9)), np.zeros((blocks, 3)), np.zeros((blocks, 3)),
         np.zeros(blocks, np.uint8), np.full(blocks, -1, np.int64), np.zeros(blocks, np.int64),
         np.zeros(blocks, np.int64), new_responses(nv, 3 * blocks), np.zeros(4),
@@ -191,11 +195,11 @@ class ContactState(NamedTuple):
     qd: np.ndarray  # (nv,)
     free_velocity: np.ndarray  # (nv,) velocities after the free step
     applied: np.ndarray  # (nv,) forces of the user and of dry friction
-    dry: np.ndarray  # (nv,) forces of dry friction in the last step, to start from; (0,) where these are not kept
+    dry: np.ndarray  # (nv,) forces of dry friction in the last step, to start from
 
 
 def new_contact_state(
-    links: Links, drives: Drives, friction: np.ndarray, extent: np.ndarray, packed: PathRows, keeps_friction: bool
+    links: Links, drives: Drives, friction: np.ndarray, extent: np.ndarray, packed: PathRows
 ) -> ContactState:
     """Return state and scratch of the contacts of trees.
 
@@ -204,7 +208,6 @@ def new_contact_state(
         friction: (nv,) dry friction of their dofs [N, N m].
         extent: (n,) how far shapes reach from each link's origin [m].
         packed: arrays for rows, of as many links and dofs.
-        keeps_friction: whether dry friction starts from that of the last step.
     """
     n, nv = len(links.parent), len(links.armature)
     roots = np.append(np.flatnonzero(links.parent < 0), n)
@@ -216,22 +219,22 @@ def new_contact_state(
         friction, extent, new_work(links), np.zeros((n, 7)), np.zeros((n, 6)), np.zeros(n),
         np.zeros(len(trees), np.int64), np.zeros(len(trees) + 1, np.int64),
         np.zeros(len(trees), np.int64), np.zeros(len(trees), np.uint8), packed, np.zeros(nv + len(links.quaternions)),
-        np.zeros(nv), np.zeros(nv), np.zeros(nv), np.zeros(nv if keeps_friction else 0),
+        np.zeros(nv), np.zeros(nv), np.zeros(nv), np.zeros(nv),
     )  # fmt: skip
 
 
 @outlined
-def eliminate_along_path(links, link, row, nx, ny, nz, fx, fy, fz, own, share, work, qd, dense):
-    """Add the forward elimination of a wrench on `link` (torque at its origin) to dense[row]; return J qd.
+def _eliminate_along_path(links, link, nx, ny, nz, fx, fy, fz, own, share, work, qd, dense):
+    """Add the forward elimination of the wrenches of three lanes on `link` (torque at its origin) to `dense`.
 
-    With own >= 0, a dof of `link`, a joint force `share` on it is included.
+    With own >= 0, a dof of `link`, a joint force `share` on it is included. Returns J qd.
     """
     rows, subspace, reduced, pivot = work.rows, work.subspace, work.reduced, work.pivot
     ax, ay, az, bx, by, bz = nx, ny, nz, fx, fy, fz
-    i, rate = link, 0.0
+    i, rate = link, splat(0.0)
     while i >= 0:
         kind = links.kind[i]
-        seen = 0.0
+        seen = splat(0.0)
         for a in range(links.dof[i]):
             v = links.v_start[i] + a
             sx, sy, sz, tx, ty, tz = direction(kind, i, v, rows, subspace)
@@ -239,10 +242,10 @@ def eliminate_along_path(links, link, row, nx, ny, nz, fx, fy, fz, own, share, w
             plain = sx * ax + sy * ay + sz * az + tx * bx + ty * by + tz * bz
             if v == own:
                 seen, plain = seen + share, plain + share
-            rate += plain * qd[v]
-            dense[row, v] += seen
+            rate = rate + qd[v] * plain
+            store4(dense, v, 0, load4(dense, v, 0) + seen)
             if kind != HINGE and kind != SLIDE:
-                s = seen * pivot[v, a]
+                s = pivot[v, a] * seen
                 nx, ny, nz = nx - reduced[v, 0] * s, ny - reduced[v, 1] * s, nz - reduced[v, 2] * s
                 fx, fy, fz = fx - reduced[v, 3] * s, fy - reduced[v, 4] * s, fz - reduced[v, 5] * s
         cx, cy, cz = cross(rows[i, D], rows[i, D + 1], rows[i, D + 2], fx, fy, fz)
@@ -250,7 +253,7 @@ def eliminate_along_path(links, link, row, nx, ny, nz, fx, fy, fz, own, share, w
         cx, cy, cz = cross(rows[i, D], rows[i, D + 1], rows[i, D + 2], bx, by, bz)
         ax, ay, az = ax + cx, ay + cy, az + cz
         if kind == HINGE or kind == SLIDE:
-            s = seen * rows[i, DI]
+            s = rows[i, DI] * seen
             nx, ny, nz = nx - rows[i, U] * s, ny - rows[i, U + 1] * s, nz - rows[i, U + 2] * s
             fx, fy, fz = fx - rows[i, U + 4] * s, fy - rows[i, U + 5] * s, fz - rows[i, U + 6] * s
         i = links.parent[i]
@@ -258,7 +261,7 @@ def eliminate_along_path(links, link, row, nx, ny, nz, fx, fy, fz, own, share, w
 
 
 @inner
-def pack_path(links, link, stamp, at, packed):
+def _pack_path(links, link, stamp, at, packed):
     """Pack y of the links from `link` up to where an earlier path joins, from index `at` on; return the next index."""
     i, room = link, len(packed.column)
     while i >= 0 and packed.seen[i] != stamp:
@@ -266,13 +269,17 @@ def pack_path(links, link, stamp, at, packed):
         for v in range(links.v_start[i], links.v_start[i] + links.dof[i]):
             if at < room:
                 packed.column[at] = v
-                for c in range(3):
-                    packed.y[at, c] = packed.dense[c, v]
-            for c in range(3):
-                packed.dense[c, v] = 0.0
+                store4(packed.y, at, 0, load4(packed.dense, v, 0))
+            store4(packed.dense, v, 0, splat(0.0))
             at += 1
         i = links.parent[i]
     return at
+
+
+@inner
+def _wedged(along, across):
+    """Return the part of its speed at which a contact with these responses, along the normal and across, separates."""
+    return math.sqrt(along / (_STIFF * across)) if along < _STIFF * across else 1.0
 
 
 @outlined
@@ -296,8 +303,8 @@ def _invert_diagonal(k, width, packed):
     half = 0.5 * (k11 - k22)
     largest = 0.5 * (k11 + k22) + math.sqrt(half * half + k12 * k12)
     f[k, _SCALE] = 1.0 / largest if largest > none else 0.0
-    if width == 3 and f[k, TARGET] > 0.0 and k00 < _STIFF * largest:
-        f[k, TARGET] *= math.sqrt(k00 / (_STIFF * largest))
+    if width == 3 and f[k, TARGET] > 0.0:
+        f[k, TARGET] *= _wedged(k00, largest)
     across = k11 * k22 - k12 * k12
     if across > 1e-12 * k11 * k22 and min(k11, k22) > none:
         f[k, _ACROSS], f[k, _ACROSS + 1], f[k, _ACROSS + 2] = k22 / across, k11 / across, -k12 / across
@@ -341,11 +348,10 @@ def _velocity(k, packed):
         u = packed.responses.velocity
         return u[0, r], u[0, r + 1], u[0, r + 2]
     f, y, z = packed.coefficients, packed.y, packed.z
-    u0, u1, u2 = f[k, FREE_VELOCITY], f[k, FREE_VELOCITY + 1], f[k, FREE_VELOCITY + 2]
+    u = load4(f, k, FREE_VELOCITY)
     for t in range(packed.start[k], packed.start[k + 1]):
-        s = z[packed.column[t]]
-        u0, u1, u2 = u0 + y[t, 0] * s, u1 + y[t, 1] * s, u2 + y[t, 2] * s
-    return u0, u1, u2
+        u = u + load4(y, t, 0) * splat(z[packed.column[t]])
+    return lane(u, 0), lane(u, 1), lane(u, 2)
 
 
 @inner
@@ -401,11 +407,8 @@ def _sweep(first, last, packed):
 
 
 @outlined
-def _find_responses(first, last, most, packed):
-    """Fill the responses of the rows of an island to each other, and their velocities; return whether there is room.
-
-    `most`: rows.
-    """
+def _find_responses(first, last, packed):
+    """Fill the responses of the rows of an island to each other, and their velocities; return whether there is room."""
     s, order = packed.responses, packed.order
     low, high, n = len(packed.z), 0, 0
     for i in range(first, last):
@@ -414,7 +417,7 @@ def _find_responses(first, last, most, packed):
         for t in range(packed.start[k], packed.start[k + 1]):
             low, high = min(low, packed.column[t]), max(high, packed.column[t] + 1)
     width = max(high - low, 0)
-    if n > min(most, len(s.step)) or width > s.rows.shape[1] - 4:
+    if n > len(s.step) or width > s.rows.shape[1] - 4:
         return False
     s.count[0], n = n, 0
     for i in range(first, last):
@@ -427,20 +430,32 @@ def _find_responses(first, last, most, packed):
         for r in range(more):
             for v in range(0, width, 4):
                 store4(s.rows, n + r, v, splat(0.0))
+        fours, before = 0, -1
         for t in range(packed.start[k], packed.start[k + 1]):
             v = packed.column[t]
             root = math.sqrt(packed.inverse[v])
             for r in range(more):
                 s.rows[n + r, v - low] = packed.y[t, r] * root
+        for t in range(packed.start[k], packed.start[k + 1]):
+            four = (packed.column[t] - low) // 4
+            if four != before:
+                for other in range(fours):
+                    if s.fours[other] == four:
+                        four = before
+                        break
+                if four != before:
+                    s.fours[fours], before = four, four
+                    fours += 1
         packed.row[k] = n
+        for r in range(n, n + more):
+            for j in range(r + 1):
+                part = splat(0.0)
+                for t in range(fours):
+                    v = 4 * s.fours[t]
+                    part = part + load4(s.rows, r, v) * load4(s.rows, j, v)
+                s.matrix[r, j] = (lane(part, 0) + lane(part, 1)) + (lane(part, 2) + lane(part, 3))
+                s.matrix[j, r] = s.matrix[r, j]
         n += more
-    for i in range(n):
-        for j in range(i + 1):
-            part = splat(0.0)
-            for v in range(0, width, 4):
-                part = part + load4(s.rows, i, v) * load4(s.rows, j, v)
-            s.matrix[i, j] = (lane(part, 0) + lane(part, 1)) + (lane(part, 2) + lane(part, 3))
-            s.matrix[j, i] = s.matrix[i, j]
     return True
 
 
@@ -477,33 +492,58 @@ def _slip(k, packed):
 
 
 @inner
+def _list_row(k, c, n, packed):
+    """List row c of block k as one that a Newton step solves for; return how many there are."""
+    packed.responses.free[n, 0], packed.responses.free[n, 1] = k, c
+    return n + 1
+
+
+@inner
 def _list_free_rows(first, last, packed):
     """List the rows of an island that a Newton step solves for; return how many, and whether contacts slide."""
-    s, f, n, slides = packed.responses, packed.coefficients, 0, False
+    f, n, slides = packed.coefficients, 0, False
     for i in range(first, last):
         k = packed.order[i]
         kind, lam = packed.kind[k], packed.lam[k, 0]
         packed.sliding[k] = 0
-        if f[k, _INVERSE] == 0.0:
+        if f[k, _INVERSE] == 0.0 or (kind == ROLLING and packed.lam[k - 1, 0] == 0.0):
             continue
-        free = lam > 0.0 if kind == CONTACT or kind == INEQUALITY_ROW else abs(lam) < _bounds(k, packed)[0]
+        most, across = _bounds(k, packed)
+        free = lam > 0.0 if kind == CONTACT or kind == INEQUALITY_ROW else abs(lam) < most
+        if kind == ROLLING and not free and most > 0.0:
+            packed.sliding[k] = 2
+            slides = free = True
         if free:
-            s.free[n, 0], s.free[n, 1] = k, 0
-            n += 1
-        if _wide(kind) and f[k, _ACROSS] > 0.0 and f[k, _ACROSS + 1] > 0.0:
-            x, y, most = _slip(k, packed)
-            sticks = x * x + y * y < most * most
-            if most > 0.0 and (sticks or (kind == CONTACT and free)):
-                packed.sliding[k] = 0 if sticks else 1
-                slides = slides or not sticks
-                for c in range(1, 3):
-                    s.free[n, 0], s.free[n, 1] = k, c
-                    n += 1
+            n = _list_row(k, 0, n, packed)
+        if _wide(kind) and across > 0.0 and f[k, _ACROSS] > 0.0 and f[k, _ACROSS + 1] > 0.0:
+            x, y, _ = _slip(k, packed)
+            if x * x + y * y >= across * across:
+                packed.sliding[k] += 1
+                slides = True
+            n = _list_row(k, 2, _list_row(k, 1, n, packed), packed)
     return n, slides
 
 
 @inner
-def _fill_sliding(i, n, packed):
+def _pushing(k, packed):
+    """Return the block whose normal impulse bounds the friction of block k."""
+    return k - 1 if packed.kind[k] == ROLLING else k
+
+
+@inner
+def _fill_torsion(i, n, packed):
+    """Fill row i of a Newton step, of torsional friction that slides: it grows with the normal impulse."""
+    s = packed.responses
+    k = s.free[i, 0]
+    part = math.copysign(packed.coefficients[k, TORSION], packed.lam[k, 0])
+    for j in range(n):
+        s.factor[i, j] = -part if s.free[j, 0] == k - 1 and s.free[j, 1] == 0 else 0.0
+    s.factor[i, i] = 1.0
+    s.step[i] = part * packed.lam[k - 1, 0] - packed.lam[k, 0]
+
+
+@inner
+def _fill_sliding(i, n, share, packed):
     """Fill row i of a Newton step, of friction of a contact that slides: f = mu p / |p|, p = f - s u, linearized.
 
     f is the friction per normal impulse times that, u the slip, s a step length.
@@ -516,18 +556,17 @@ def _fill_sliding(i, n, packed):
     own = x if c == 1 else y
     part = most / size
     ex, ey = part * ((1.0 if c == 1 else 0.0) - own * x), part * ((1.0 if c == 2 else 0.0) - own * y)
-    step, r = packed.coefficients[k, _SCALE], packed.row[k]
+    step, r, push = packed.coefficients[k, _SCALE], packed.row[k], _pushing(k, packed)
     for j in range(n):
         b, d = s.free[j, 0], s.free[j, 1]
         o = packed.row[b] + d
         s.factor[i, j] = step * (ex * s.matrix[r + 1, o] + ey * s.matrix[r + 2, o])
-        if b == k:
-            if d == 0:
-                s.factor[i, j] -= packed.coefficients[k, BOUND] * own
-            else:
-                s.factor[i, j] += (1.0 if d == c else 0.0) - (ex if d == 1 else ey)
+        if b == push and d == 0:
+            s.factor[i, j] -= packed.coefficients[k, BOUND] * own
+        elif b == k and d > 0:
+            s.factor[i, j] += (1.0 if d == c else 0.0) - (ex if d == 1 else ey)
     # the slip across is that of others, too, where contacts are redundant
-    s.factor[i, i] += _SHARED
+    s.factor[i, i] += share
     s.step[i] = most * own - packed.lam[k, c]
 
 
@@ -578,12 +617,12 @@ def _eliminate_all(n, symmetric, a, x):
 
 
 @outlined
-def _newton_step(first, last, packed):
+def _newton_step(first, last, share, packed):
     """Solve the rows of an island that are neither open nor at a bound together; return whether there were any.
 
     Contacts that slide have friction of the size and direction that their normal impulse and their slip ask for
     (Alart and Curnier's generalized Newton method); all other rows stay as they are. Impulses beyond their bounds are
-    cut.
+    cut. Diagonals are larger by their part `share`.
     """
     s, lam, f = packed.responses, packed.lam, packed.coefficients
     n, slides = _list_free_rows(first, last, packed)
@@ -591,13 +630,16 @@ def _newton_step(first, last, packed):
         return False
     for i in range(n):
         k, c = s.free[i, 0], s.free[i, 1]
-        if c > 0 and packed.sliding[k] != 0:
-            _fill_sliding(i, n, packed)
+        if c == 0 and packed.sliding[k] >= 2:
+            _fill_torsion(i, n, packed)
+            continue
+        if c > 0 and packed.sliding[k] % 2 == 1:
+            _fill_sliding(i, n, share, packed)
             continue
         r = packed.row[k] + c
         for j in range(n if slides else i + 1):
             s.factor[i, j] = s.matrix[r, packed.row[s.free[j, 0]] + s.free[j, 1]]
-        s.factor[i, i] *= 1.0 + _SHARED
+        s.factor[i, i] *= 1.0 + share
         s.step[i] = (f[k, TARGET] if c == 0 else 0.0) - s.velocity[0, r]
     if not _eliminate_all(n, not slides, s.factor, s.step):
         return False
@@ -623,40 +665,48 @@ def _newton_step(first, last, packed):
 
 
 @outlined
+def _restore_impulses(first, last, packed):
+    """Take the last Newton step of an island back."""
+    for i in range(first, last):
+        k = packed.order[i]
+        for c in range(3):
+            packed.lam[k, c] = packed.kept[k, c]
+    _apply_all(first, last, packed)
+
+
+@outlined
 def _sweeps(first, last, most, enough, packed):
     """Update the blocks of an island until they change by no more than `enough`, or `most` times; return that.
 
-    Between sweeps are Newton steps; one after which far more changes than before is taken back. Where small changes no
-    longer become smaller by these, rows that depend on each other contradict each other by as much.
+    After the first sweep come Newton steps; one after which far more changes than before is taken back. Where small
+    changes no longer become smaller by these, rows that depend on each other contradict each other by as much.
     """
-    change, wait, due, done = 0.0, _FIRST_STEP, _FIRST_STEP, 0
+    change, share, steps, done = 0.0, _SHARED, 0, 0
     largest = _LARGEST_EQUALITY if most > _MOST_SWEEPS else _LARGEST
-    known = _find_responses(first, last, _FEW_ROWS, packed)
-    if not known:
-        due += 1
+    known = False
     for sweep in range(most):
         change, done = _sweep(first, last, packed), sweep + 1
         if sweep >= _PATIENCE:
             enough = max(enough, min(_SLACKER * enough, largest))
         if change < enough:
             break
-        if done == due:
+        if sweep == 0:
+            known = _find_responses(first, last, packed)
+        if known and steps < _MOST_STEPS and share <= _MOST_SHARED:
             before = change
-            known = known or _find_responses(first, last, _MOST_ROWS, packed)
-            if known and _newton_step(first, last, packed):
-                change = _sweep(first, last, packed)
-                if not change < enough:
+            if _newton_step(first, last, share, packed):
+                steps += 1
+                for _ in range(_SWEEPS_AFTER):
                     change = _sweep(first, last, packed)
+                    if change < max(enough, 0.5 * before):
+                        break
                 if not change < _ACCEPTED * before:
-                    for i in range(first, last):
-                        k = packed.order[i]
-                        for c in range(3):
-                            packed.lam[k, c] = packed.kept[k, c]
-                    _apply_all(first, last, packed)
-                    change, wait = before, _RARER * wait
+                    _restore_impulses(first, last, packed)
+                    change, share = before, _SHARED_FACTOR * share
                 else:
-                    wait = _FIRST_STEP if change < 0.5 * before else _RARER * wait
-            due = done + wait
+                    share = max(share / _SHARED_FACTOR, _LEAST_SHARED)
+            else:
+                steps = _MOST_STEPS
             if change < enough or (change < _STALLED and change > 0.5 * before):
                 break
     _forget_responses(first, last, packed)
@@ -704,8 +754,25 @@ def _find_islands(count, contacts, constraint, state):
 
 
 @outlined
+def _gains(first, last, packed):
+    """Return whether the impulses of an island add energy: a part of what they take, beyond what pushes overlap out."""
+    f, lam, work, allowed = packed.coefficients, packed.lam, 0.0, 0.0
+    for i in range(first, last):
+        k = packed.order[i]
+        u = _velocity(k, packed)
+        work += 0.5 * lam[k, 0] * (f[k, FREE_VELOCITY] + u[0])
+        if 0.0 < f[k, TARGET] <= _PUSH_OUT_SPEED:
+            allowed += lam[k, 0] * f[k, TARGET]
+        allowed += _GAINED * abs(lam[k, 0] * f[k, FREE_VELOCITY])
+        if _wide(packed.kind[k]):
+            work += 0.5 * lam[k, 1] * (f[k, FREE_VELOCITY + 1] + u[1])
+            work += 0.5 * lam[k, 2] * (f[k, FREE_VELOCITY + 2] + u[2])
+    return work > allowed
+
+
+@outlined
 def projected_gauss_seidel(count, enough, packed):
-    """Solve for the impulses of all blocks, island by island, warm started from `lam`.
+    """Solve for the impulses of the first `count` blocks of `order`, island by island, warm started from `lam`.
 
     Velocities change by no more than `enough` at the end, unless that takes too many sweeps [m/s].
     """
@@ -719,18 +786,43 @@ def projected_gauss_seidel(count, enough, packed):
                 most = _MOST_SWEEPS_EQUALITY
             wide = _wide(packed.kind[k])
             _invert_diagonal(k, 3 if wide else 1, packed)
-            if wide or packed.kind[k] == DRY_FRICTION:
+            if packed.lam[k, 0] != 0.0 or wide:
                 _apply_impulse(k, packed.lam[k, 0], packed.lam[k, 1], packed.lam[k, 2], packed)
             last += 1
-        if _sweeps(first, last, most, enough, packed) > _DIVERGED:
+        for attempt in range(3):
+            change = _sweeps(first, last, most, enough, packed)
+            if not (change > _DIVERGED or _gains(first, last, packed)) or attempt == 2:
+                break
             for i in range(first, last):
                 k = packed.order[i]
                 packed.lam[k, 0] = packed.lam[k, 1] = packed.lam[k, 2] = 0.0
                 packed.coefficients[k, TARGET] = min(packed.coefficients[k, TARGET], 0.0)
+                if attempt == 1 and _wide(packed.kind[k]):
+                    packed.coefficients[k, BOUND] = packed.coefficients[k, TORSION] = 0.0
             _apply_all(first, last, packed)
             packed.report[2] = 0.0
-            _sweeps(first, last, most, enough, packed)
         first = last
+
+
+@outlined
+def release_rows(count, h, constraint, packed):
+    """Let inequality rows start from the impulses that the free velocities include: contacts may relieve them.
+
+    The velocities become those without these impulses.
+    """
+    some, lam, f = False, packed.lam, packed.coefficients
+    for k in range(count):
+        if packed.kind[k] == INEQUALITY_ROW and constraint.multipliers[packed.source[k]] > 0.0:
+            lam[k, 0], some = h * constraint.multipliers[packed.source[k]], True
+            _apply_impulse(k, -lam[k, 0], 0.0, 0.0, packed)
+    if not some:
+        return
+    for k in range(count):
+        f[k, FREE_VELOCITY], f[k, FREE_VELOCITY + 1], f[k, FREE_VELOCITY + 2] = _velocity(k, packed)
+    for k in range(count):
+        if packed.kind[k] == INEQUALITY_ROW and lam[k, 0] > 0.0:
+            for t in range(packed.start[k], packed.start[k + 1]):
+                packed.z[packed.column[t]] = 0.0
 
 
 @inner
@@ -784,22 +876,42 @@ def _tangent(x, y, z):
 
 
 @inner
-def _contact_row(links, link, sign, row, point, x, y, z, work, qd, dense):
-    """Add the forward elimination of the force sign (x, y, z) at a point of the world on `link`; return J qd."""
+def _contact_rows(links, link, sign, axes, k, point, work, qd, dense):
+    """Add the forward elimination of `sign` times the axes of contact k, forces at a point on `link`; return J qd."""
     rows = work.rows
-    cx, cy, cz = cross(
-        point[0] - rows[link, R + 3], point[1] - rows[link, R + 7], point[2] - rows[link, R + 11], x, y, z
+    fx = sign * pack(axes[k, 0], axes[k, 3], axes[k, 6])
+    fy = sign * pack(axes[k, 1], axes[k, 4], axes[k, 7])
+    fz = sign * pack(axes[k, 2], axes[k, 5], axes[k, 8])
+    x, y, z = point[0] - rows[link, R + 3], point[1] - rows[link, R + 7], point[2] - rows[link, R + 11]
+    nx, ny, nz = cross(x, y, z, fx, fy, fz)
+    return _eliminate_along_path(links, link, nx, ny, nz, fx, fy, fz, np.int64(-1), splat(0.0), work, qd, dense)
+
+
+@inner
+def _single_row(links, link, nx, ny, nz, fx, fy, fz, own, share, work, qd, dense):
+    """Add the forward elimination of one wrench on `link`, and of `share` on its dof `own`; return J qd."""
+    n, f = (pack(nx, 0.0, 0.0), pack(ny, 0.0, 0.0), pack(nz, 0.0, 0.0)), (pack(fx, 0.0, 0.0), pack(fy, 0.0, 0.0))
+    rate = _eliminate_along_path(
+        links, link, n[0], n[1], n[2], f[0], f[1], pack(fz, 0.0, 0.0), own, pack(share, 0.0, 0.0), work, qd, dense
     )
-    return eliminate_along_path(
-        links, link, row, sign * cx, sign * cy, sign * cz, sign * x, sign * y, sign * z, np.int64(-1), 0.0, work, qd,
-        dense,
-    )  # fmt: skip
+    return lane(rate, 0)
 
 
 @inner
 def push_out_speed(depth):
     """Return the speed at which an overlap is pushed out."""
     return min(_PUSH_OUT_RATE * max(depth - _SLOP, 0.0), _PUSH_OUT_SPEED)
+
+
+@inner
+def take_normal_alone(k, depth, packed):
+    """Make contact block k, whose diagonal is inverted, one row along its normal that pushes an overlap out."""
+    f, speed = packed.coefficients, push_out_speed(depth)
+    # a gap may close by what is left of it after this substep: little is known of that, so it does not
+    f[k, FREE_VELOCITY], f[k, TARGET] = 0.0, speed
+    if speed > 0.0 and f[k, _INVERSE] > 0.0 and f[k, _SCALE] > 0.0:
+        f[k, TARGET] = speed * _wedged(1.0 / f[k, _INVERSE], 1.0 / f[k, _SCALE])
+    packed.kind[k] = INEQUALITY_ROW
 
 
 @outlined
@@ -815,12 +927,10 @@ def _add_contact(links, k, c, h, push, contacts, found, work, state):
     p.axes[k, 3], p.axes[k, 4], p.axes[k, 5] = ux, uy, uz
     p.axes[k, 6], p.axes[k, 7], p.axes[k, 8] = vx, vy, vz
     before = 0.0
-    for r in range(3):
-        x, y, z = p.axes[k, 3 * r], p.axes[k, 3 * r + 1], p.axes[k, 3 * r + 2]
-        rate = _contact_row(links, a, 1.0, r, point, x, y, z, work, t.free_velocity, p.dense)
-        if b >= 0:
-            rate += _contact_row(links, b, -1.0, r, point, x, y, z, work, t.free_velocity, p.dense)
-        p.coefficients[k, FREE_VELOCITY + r] = rate
+    rate = _contact_rows(links, a, 1.0, p.axes, k, point, work, t.free_velocity, p.dense)
+    if b >= 0:
+        rate = rate + _contact_rows(links, b, -1.0, p.axes, k, point, work, t.free_velocity, p.dense)
+    store4(p.coefficients, k, FREE_VELOCITY, rate)
     for end in range(2):
         i = a if end == 0 else b
         if i >= 0:
@@ -850,9 +960,9 @@ def _add_contact(links, k, c, h, push, contacts, found, work, state):
 @inner
 def _pack_paths(links, a, b, k, p):
     """Pack block k, on links a and b; return the index after its last nonzero."""
-    at = pack_path(links, a, k + 1, p.start[k], p)
+    at = _pack_path(links, a, k + 1, p.start[k], p)
     if b >= 0:
-        at = pack_path(links, b, k + 1, at, p)
+        at = _pack_path(links, b, k + 1, at, p)
     return at
 
 
@@ -861,18 +971,22 @@ def _add_rolling(links, k, c, h, contacts, found, work, state):
     """Fill block k with torsional and rolling friction of contact c, the block before; return the index after it."""
     p = state.packed
     a, b = contacts.link_a[c], contacts.link_b[c]
+    for r in range(9):
+        p.axes[k, r] = p.axes[k - 1, r]
+    tx = pack(p.axes[k, 0], p.axes[k, 3], p.axes[k, 6])
+    ty = pack(p.axes[k, 1], p.axes[k, 4], p.axes[k, 7])
+    tz = pack(p.axes[k, 2], p.axes[k, 5], p.axes[k, 8])
+    none, rate = splat(0.0), splat(0.0)
+    for end in range(2):
+        i, sign = (a, 1.0) if end == 0 else (b, -1.0)
+        if i >= 0:
+            rate = rate + _eliminate_along_path(
+                links, i, sign * tx, sign * ty, sign * tz, none, none, none, np.int64(-1), none, work,
+                state.free_velocity, p.dense,
+            )  # fmt: skip
+    store4(p.coefficients, k, FREE_VELOCITY, rate)
     for r in range(3):
-        x, y, z = p.axes[k - 1, 3 * r], p.axes[k - 1, 3 * r + 1], p.axes[k - 1, 3 * r + 2]
-        p.axes[k, 3 * r], p.axes[k, 3 * r + 1], p.axes[k, 3 * r + 2] = x, y, z
-        rate = 0.0
-        for end in range(2):
-            i, sign = (a, 1.0) if end == 0 else (b, -1.0)
-            if i >= 0:
-                rate += eliminate_along_path(
-                    links, i, r, sign * x, sign * y, sign * z, 0.0, 0.0, 0.0, np.int64(-1), 0.0, work,
-                    state.free_velocity, p.dense,
-                )  # fmt: skip
-        p.coefficients[k, FREE_VELOCITY + r] = rate
+        x, y, z = p.axes[k, 3 * r], p.axes[k, 3 * r + 1], p.axes[k, 3 * r + 2]
         p.lam[k, r] = h * (found[c, 4] * x + found[c, 5] * y + found[c, 6] * z)
     p.coefficients[k, TARGET] = 0.0
     p.coefficients[k, TORSION], p.coefficients[k, BOUND] = contacts.rolling[c, 0], contacts.rolling[c, 1]
@@ -912,22 +1026,22 @@ def _add_row(links, table, k, r, h, constraint, work, state):
             if end == 0:
                 x, y, z = x + pair_state[p, GAP], y + pair_state[p, GAP + 1], z + pair_state[p, GAP + 2]
             cx, cy, cz = cross(x, y, z, fx, fy, fz)
-            rate += eliminate_along_path(
-                links, i, np.int64(0), sign * (nx + cx), sign * (ny + cy), sign * (nz + cz), sign * fx, sign * fy,
+            rate += _single_row(
+                links, i, sign * (nx + cx), sign * (ny + cy), sign * (nz + cz), sign * fx, sign * fy,
                 sign * fz, np.int64(-1), 0.0, work, t.free_velocity, t.packed.dense,
             )  # fmt: skip
     for c in range(2):
         v = table.indices[r, c]
         if v >= 0:
             i = _owner(links, constraint.path, r, v)
-            rate += eliminate_along_path(
-                links, i, np.int64(0), 0.0, 0.0, 0.0, 0.0, 0.0, 0.0, v, table.share[r, c], work, t.free_velocity,
+            rate += _single_row(
+                links, i, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0, v, table.share[r, c], work, t.free_velocity,
                 t.packed.dense,
             )  # fmt: skip
     at = t.packed.start[k]
     for slot in range(4):
         if constraint.path[r, slot] >= 0:
-            at = pack_path(links, constraint.path[r, slot], stamp, at, t.packed)
+            at = _pack_path(links, constraint.path[r, slot], stamp, at, t.packed)
     inequality = table.role[r] == INEQUALITY
     if not inequality and table.terms[table.term_start[r], 0] == REGISTERED:
         # it may depend on time: the free velocity leads to where it closes, and contacts leave its rate as it is
@@ -949,15 +1063,14 @@ def _add_friction(links, k, i, v, h, work, state):
     """Fill block k with the dry friction of dof v of link i; return the index after its last nonzero."""
     p = state.packed
     t = state
-    p.coefficients[k, FREE_VELOCITY] = eliminate_along_path(
-        links, i, np.int64(0), 0.0, 0.0, 0.0, 0.0, 0.0, 0.0, v, 1.0, work, t.free_velocity, p.dense
+    p.coefficients[k, FREE_VELOCITY] = _single_row(
+        links, i, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0, v, 1.0, work, t.free_velocity, p.dense
     )
     p.coefficients[k, TARGET], p.coefficients[k, BOUND] = 0.0, h * t.friction[v]
-    p.kind[k], p.source[k], p.lam[k, 0] = DRY_FRICTION, v, 0.0
+    p.kind[k], p.source[k] = DRY_FRICTION, v
+    p.lam[k, 0] = h * min(max(t.dry[v], -t.friction[v]), t.friction[v])
     p.lam[k, 1] = p.lam[k, 2] = 0.0
-    if len(t.dry) > 0:
-        p.lam[k, 0] = h * min(max(t.dry[v], -t.friction[v]), t.friction[v])
-    return pack_path(links, i, k + 1, p.start[k], p)
+    return _pack_path(links, i, k + 1, p.start[k], p)
 
 
 @inner
@@ -1099,8 +1212,7 @@ def _write_forces(count, h, applied, own, contacts, found, state, wrenches):
     for k in range(count):
         if p.kind[k] == DRY_FRICTION:
             t.applied[p.source[k]] += f * p.lam[k, 0]
-            if len(t.dry) > 0:
-                t.dry[p.source[k]] = f * p.lam[k, 0]
+            t.dry[p.source[k]] = f * p.lam[k, 0]
         if p.kind[k] != CONTACT:
             continue
         c, a, l = p.source[k], p.axes, p.lam  # noqa: E741

@@ -57,6 +57,8 @@ __all__ = [
     "grown",
     "new_constraint_state",
     "paths",
+    "forget",
+    "takes_known",
     "response_matrix",
     "select_rows",
     "solve_rows",
@@ -98,6 +100,7 @@ class ConstraintState(NamedTuple):
     displaced: np.ndarray  # (nv,) sum of those of the positions
     multipliers: np.ndarray  # (r,) of the last step
     rows: np.ndarray  # (m,) the rows that act now
+    known: np.ndarray  # (m + 3,) block and rows of `matrix`, and whether it is in `factor`, see `takes_known`
     y: np.ndarray  # (m, nv)
     inverse: np.ndarray  # (nv,) 1 / D
     matrix: np.ndarray  # (m, m)
@@ -156,8 +159,9 @@ def new_constraint_state(
 
 def _row_arrays(m: int, nv: int) -> tuple[Any, ...]:
     return (
-        np.zeros(m, np.int64), np.zeros((m, nv)), np.zeros(nv), np.zeros((m, m)), np.zeros((m, m)),
-        np.zeros(m, np.int64), *(np.zeros(m) for _ in range(7)), np.zeros(m, np.int8), new_workspace(m),
+        np.zeros(m, np.int64), np.full(m + 3, -1, np.int64), np.zeros((m, nv)), np.zeros(nv), np.zeros((m, m)),
+        np.zeros((m, m)), np.zeros(m, np.int64), *(np.zeros(m) for _ in range(7)), np.zeros(m, np.int8),
+        new_workspace(m),
     )  # fmt: skip
 
 
@@ -414,16 +418,41 @@ def _free_response(inertia, i, nx, ny, nz, fx, fy, fz):
     return out, bend
 
 
+# Columns of `known`: block, or -1 where the matrix holds for one solve only; rows; whether they are factored; the rows.
+_BLOCK, _COUNT, _FACTORED, _ROWS = range(4)
+
+
+@inner
+def takes_known(k, count, constraint):
+    """Return whether y and the matrix are those of the listed rows of block k, see `forget`; rhs is then so, too."""
+    known = constraint.known
+    if known[_BLOCK] != k or known[_COUNT] != count:
+        return False
+    for j in range(count):
+        if known[_ROWS + j] != constraint.rows[j]:
+            return False
+    for j in range(count):
+        if constraint.matrix[j, j] == 0.0:  # the tree already satisfies it
+            constraint.rhs[j] = 0.0
+    return True
+
+
+@inner
+def forget(constraint):
+    """Take note that the pose or what `articulate` left are others than those of the matrix."""
+    constraint.known[_BLOCK] = -1
+
+
 @outlined
 def response_matrix(
     # model
     links, table,
     # in
-    span, count, h, damping, work,
+    span, k, count, h, damping, work,
     # out
     constraint,
 ):  # fmt: skip
-    """Fill y of the listed rows and the matrix A, after `articulate`.
+    """Fill y of the listed rows of block k and the matrix A, after `articulate`.
 
     Near a pose where a row loses its rank its value is a square, which Newton's steps may find no root of: A gets the
     row's right-hand side times `damping` and its curvature (Levenberg, Marquardt), so that they stay bounded.
@@ -440,26 +469,28 @@ def response_matrix(
         for c in range(dofs[i]):
             v = v_start[i] + c
             inverse[v] = work.rows[i, DI] if kinds[i] == HINGE or kinds[i] == SLIDE else work.pivot[v, c]
+    constraint.known[_BLOCK], constraint.known[_COUNT], constraint.known[_FACTORED] = k, count, 0
     for j in range(count):
         r = constraint.rows[j]
+        constraint.known[_ROWS + j] = r
         for v in range(span[DOF], span[DOF + 1]):
             y[j, v] = 0.0
         whole = curvature = 0.0
         for slot in range(2):
-            k = table.row_pair[r, slot]
-            if k < 0:
+            pair = table.row_pair[r, slot]
+            if pair < 0:
                 continue
             o = 6 * slot
             nx, ny, nz = wrench[r, o], wrench[r, o + 1], wrench[r, o + 2]
             fx, fy, fz = wrench[r, o + 3], wrench[r, o + 4], wrench[r, o + 5]
             for end in range(2):
-                i = table.pair_link[k, end]
+                i = table.pair_link[pair, end]
                 if i < 0:
                     continue
                 lever, sign = (LEVER_A, -1.0) if end == 0 else (LEVER_B, 1.0)
-                tx, ty, tz = state[k, lever], state[k, lever + 1], state[k, lever + 2]
+                tx, ty, tz = state[pair, lever], state[pair, lever + 1], state[pair, lever + 2]
                 if end == 0:
-                    tx, ty, tz = tx + state[k, GAP], ty + state[k, GAP + 1], tz + state[k, GAP + 2]
+                    tx, ty, tz = tx + state[pair, GAP], ty + state[pair, GAP + 1], tz + state[pair, GAP + 2]
                 cx, cy, cz = cross(tx, ty, tz, fx, fy, fz)
                 response, bend = _free_response(links.inertia, i, nx + cx, ny + cy, nz + cz, fx, fy, fz)
                 whole, curvature = whole + response, curvature + bend
@@ -499,9 +530,11 @@ def response_matrix(
                 matrix[j, other] = 0.0
                 matrix[other, j] = 0.0
         elif matrix[j, j] < NEARLY_SINGULAR * whole and table.role[r] <= INEQUALITY:
+            constraint.known[_BLOCK] = -1
             matrix[j, j] += damping * abs(constraint.rhs[j]) * curvature
             constraint.report[SINGULAR] = 1.0
         if table.role[r] > INEQUALITY:
+            constraint.known[_BLOCK] = -1
             matrix[j, j] += 1.0 / (h * (h * constraint.compliance[r, 1] + constraint.compliance[r, 2]))
 
 
@@ -519,6 +552,7 @@ def solve_rows(
         bounded = bounded or constraint.low[i] > -INFINITE
     constraint.report[0] = count
     if bounded:
+        constraint.known[_FACTORED] = 0
         for i in range(count):
             constraint.guess[i] = 0
         constraint.report[1] = count
@@ -534,14 +568,15 @@ def solve_rows(
             constraint.force,
             constraint.slack,
         )
-    for i in range(count):
-        for j in range(i + 1):
-            factor[i, j] = matrix[i, j]
-    rank = factor_psd(count, DEPENDENT, factor, constraint.order, constraint.diagonal)
+    if constraint.known[_FACTORED] == 0:
+        for i in range(count):
+            for j in range(i + 1):
+                factor[i, j] = matrix[i, j]
+        constraint.report[1] = factor_psd(count, DEPENDENT, factor, constraint.order, constraint.diagonal)
+        constraint.known[_FACTORED] = 1
     for i in range(count):
         residual[i] = -constraint.rhs[i]
-    solve_psd(count, rank, factor, constraint.order, residual, constraint.force)
-    constraint.report[1] = rank
+    solve_psd(count, np.int64(constraint.report[1]), factor, constraint.order, residual, constraint.force)
     return 0
 
 

@@ -1022,6 +1022,7 @@ def start(links, span, h, clock, carried, w, q, qd):
     """Begin a motion at (q, qd): fill momenta, history and clock."""
     for v in dofs_of(span):
         carried.history[0, v] = qd[v]
+        w.past[v] = 0.0  # of other dofs, if the links are clusters that have changed
     begin(links, span, q, w.zeros, h, h, 0.0, carried.momentum, w.work)
     start_momenta(links, span, qd, w, carried.momentum)
     lag = clock[LAG]

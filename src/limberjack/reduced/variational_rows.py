@@ -40,7 +40,6 @@ from limberjack.reduced.constrained_step import (
     project_positions,
 )
 from limberjack.reduced.contacts import (
-    BOUND,
     CONTACT,
     CONVERGED,
     DRY_FRICTION,
@@ -48,14 +47,15 @@ from limberjack.reduced.contacts import (
     PUSH_OUT_LEAST,
     ROLLING,
     TARGET,
-    TORSION,
     collect_blocks,
     fall_of,
     has_impact,
     mark_trees,
     projected_gauss_seidel,
     push_out_speed,
+    release_rows,
     set_poses,
+    take_normal_alone,
     wakes,
     write_torque,
 )
@@ -131,6 +131,8 @@ __all__ = [
 OPEN = 1e-9
 # In substeps shorter than this [s] less of what rows are open by may become velocities: they would add up.
 RESOLVED = 1e-3
+# Limits and ropes close by velocities where these are less than this [m/s, rad/s].
+CLOSING = 1e-2
 # More iterations than this are allowed where rows are open.
 ROW_ITERATIONS = 12
 # Rows at velocity level turn the rate they had in the last half step round to this part, limits at most: a little is
@@ -214,7 +216,10 @@ def _evaluate(links, rows, span, k, time, h, projected, share, w, q):
         size = abs(constraint.ahead[r]) if both else -constraint.ahead[r]
         gap = gap if size <= gap else size
         # What a loop is open by already is left to the projection: near a singular pose it takes any velocity to close.
+        # So is what a limit or a rope is violated by, unless it closes slowly: short substeps would make a blow of it.
         if role == EQUALITY and abs(value) > OPEN * shorter * shorter:
+            constraint.ahead[r] -= value
+        elif role == INEQUALITY and value < -CLOSING * h:
             constraint.ahead[r] -= value
     evaluate_soft_rows(table, rows.loops, k, h, True, True, share, constraint, w.work.rows)
     return gap
@@ -302,7 +307,7 @@ def _solve_free(links, rows, span, k, factored, h, soft, keep, w):
         _save_left(links, span, w)
     solve_accelerations(links, span, work.subspace, work.reduced, work.pivot, work.rest, work.rows, w.qdd)
     if _has_rows(rows, k):
-        return constrain(links, rows.table, span, k, AHEAD, h, ACTIVE_GAP, soft, work, rows.constraint, w.qdd)
+        return constrain(links, rows.table, span, k, AHEAD, h, ACTIVE_GAP, soft, factored, work, rows.constraint, w.qdd)
     return 0
 
 
@@ -387,8 +392,7 @@ def _store_forces(count, h, applied, contacts, found, state):
     for k in range(count):
         if p.kind[k] == DRY_FRICTION:
             state.applied[p.source[k]] += f * p.lam[k, 0]
-            if len(state.dry) > 0:
-                state.dry[p.source[k]] = f * p.lam[k, 0]
+            state.dry[p.source[k]] = f * p.lam[k, 0]
             state.involved[state.tree_of_dof[p.source[k]]] = ACTING
         if p.kind[k] == CONTACT:
             c, a, s, t = p.source[k], p.axes, p.lam[k, 1], p.lam[k, 2]
@@ -414,6 +418,7 @@ def _solve_contacts(links, external, rows, blocks, span, h, w, contact):
     )
     if count == Status.MORE_CONTACTS:
         return Status.MORE_CONTACTS
+    release_rows(count, h, rows.constraint, p)
     projected_gauss_seidel(count, CONVERGED, p)
     _store_forces(count, h, external.applied, contact.contacts, contact.warm_start.found, t)
     f = 1.0 / h
@@ -429,7 +434,7 @@ def _solve_contacts(links, external, rows, blocks, span, h, w, contact):
             solve_accelerations(links, span, work.subspace, work.reduced, work.pivot, work.rest, work.rows, w.qdd)
             if _has_rows(rows, k):
                 status = constrain(
-                    links, rows.table, span, k, AHEAD, h, ACTIVE_GAP, external.stiff, work, rows.constraint, w.qdd
+                    links, rows.table, span, k, AHEAD, h, ACTIVE_GAP, external.stiff, True, work, rows.constraint, w.qdd
                 )
                 if status != 0:
                     return status
@@ -449,24 +454,27 @@ def _push_out(links, blocks, span, h, w, contact, q):
         some = some or (p.kind[k] == CONTACT and push_out_speed(depth[p.source[k]]) > PUSH_OUT_LEAST)
     if not some:
         return False
-    for k in range(count):
-        f = p.coefficients
+    # along normals and rows alone: friction would bear nothing
+    m, f, sweeps, change = 0, p.coefficients, p.report[1], p.report[2]
+    for i in range(count):
+        k = p.order[i]
         p.lam[k, 0] = p.lam[k, 1] = p.lam[k, 2] = 0.0
-        f[k, FREE_VELOCITY] = f[k, FREE_VELOCITY + 1] = f[k, FREE_VELOCITY + 2] = 0.0
+        if p.kind[k] == DRY_FRICTION or p.kind[k] == ROLLING:
+            continue
         if p.kind[k] == CONTACT:
-            f[k, BOUND] = 0.0
-            # a gap may close by what is left of it after this substep: little is known of that, so it does not
-            f[k, TARGET] = push_out_speed(depth[p.source[k]])
-        elif p.kind[k] == DRY_FRICTION or p.kind[k] == ROLLING:
-            f[k, BOUND] = f[k, TORSION] = 0.0
+            take_normal_alone(k, depth[p.source[k]], p)
         else:
-            f[k, TARGET] = 0.0
+            f[k, FREE_VELOCITY] = f[k, TARGET] = 0.0
+        p.order[m] = k
+        m += 1
     for j in range(p.start[count]):
         p.z[p.column[j]] = 0.0
-    projected_gauss_seidel(count, PUSH_OUT_LEAST, p)
+    projected_gauss_seidel(m, PUSH_OUT_LEAST, p)
+    p.report[1], p.report[2] = sweeps, change
     for v in range(len(t.free_velocity)):
         w.left[v] = 0.0
-    for k in range(count):
+    for i in range(m):
+        k = p.order[i]
         for j in range(p.start[k], p.start[k + 1]):
             w.left[p.column[j]] += p.y[j, 0] * p.lam[k, 0]
     work = w.work
@@ -867,7 +875,9 @@ def constrained_velocities_at(
             return status
         solve_accelerations(links, span, near.subspace, near.reduced, near.pivot, near.rest, near.rows, w.qdd)
         if giving:
-            status = constrain(links, rows.table, span, k, GIVING, h, ACTIVE_GAP, True, near, rows.constraint, w.qdd)
+            status = constrain(
+                links, rows.table, span, k, GIVING, h, ACTIVE_GAP, True, False, near, rows.constraint, w.qdd
+            )
             if status != 0:
                 return status
         for v in range(span[DOF], span[DOF + 1]):
@@ -878,7 +888,7 @@ def constrained_velocities_at(
             evaluate_rows_at(rows.table, k, time, q, w.qd, near.rows, constraint.velocities, constraint)
             correction = constraint.correction
             status = constrain(
-                links, rows.table, span, k, VELOCITY, 0.0, ACTIVE_GAP, False, near, constraint, correction
+                links, rows.table, span, k, VELOCITY, 0.0, ACTIVE_GAP, False, False, near, constraint, correction
             )
             if status != 0:
                 return status

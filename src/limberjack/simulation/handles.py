@@ -22,9 +22,19 @@ from limberjack.spatial.frames import compose, invert, matrix_from_quaternion
 
 if TYPE_CHECKING:
     from limberjack.model.arrays import Drives
+    from limberjack.model.model import Model
     from limberjack.simulation.simulation import Simulation
 
-__all__ = ["BodyHandle", "JointError", "JointHandle", "PointHandle", "loop_pose", "loops_error", "require_closed_loops"]
+__all__ = [
+    "BodyHandle",
+    "JointError",
+    "JointHandle",
+    "PointHandle",
+    "loop_errors",
+    "loop_pose",
+    "loops_error",
+    "require_closed_loops",
+]
 
 # Loops that are open by more than this at the start are refused in reduced coordinates [m].
 _FARTHEST = 1e-2
@@ -37,45 +47,47 @@ class JointError(NamedTuple):
     radians: float
 
 
-def loop_pose(sim: Simulation, name: str) -> tuple[np.ndarray, np.ndarray]:
-    """Return (R, p): the child's joint frame in the parent's, read off the body poses."""
-    joint = sim.model.joint_spec(name)
+def loop_pose(model: Model, positions: np.ndarray, rotations: np.ndarray, name: str) -> tuple[np.ndarray, np.ndarray]:
+    """Return (R, p): the child's joint frame in the parent's, read off the poses of bodies."""
+    joint = model.joint_spec(name)
     r_p, p_p, r_c, p_c = joint_frames(joint)
     ends: list[tuple[np.ndarray, np.ndarray]] = []
     for body, r, p in ((joint.parent, r_p, p_p), (joint.child, r_c, p_c)):
         if body == WORLD:
             ends.append((r, p))
         else:
-            i = sim.model.body_index(body)
-            ends.append(compose(matrix_from_quaternion(sim.rotations[i]), sim.positions[i], r, p))
+            i = model.body_index(body)
+            ends.append(compose(matrix_from_quaternion(rotations[i]), positions[i], r, p))
     return compose(*invert(*ends[0]), *ends[1])
 
 
-def _loop_error(sim: Simulation, name: str) -> tuple[float, float]:
-    """Return the gap [m] and the angle [rad] by which a loop joint is open; slack of a rope is no error."""
-    joint = sim.model.joint_spec(name)
-    rows, errors = jt.locked(joint, *loop_pose(sim, name))
-    turning = np.abs(rows[:, :3]).max(axis=1, initial=0.0) > np.abs(rows[:, 3:]).max(axis=1, initial=0.0)
-    angle = float(np.linalg.norm(errors[turning]))
-    if joint.rope:
-        errors = np.maximum(errors, 0.0)
-    return float(np.linalg.norm(errors[~turning])), angle
+def loop_errors(model: Model, positions: np.ndarray, rotations: np.ndarray) -> dict[str, tuple[float, float]]:
+    """Return the gap [m] and the angle [rad] by which each joint that closes a loop is open; gears have none."""
+    out: dict[str, tuple[float, float]] = {}
+    for name in model.loop_names:
+        joint = model.joint_spec(name)
+        if joint.kind == "gear":
+            continue
+        rows, errors = jt.locked(joint, *loop_pose(model, positions, rotations, name))
+        turning = np.abs(rows[:, :3]).max(axis=1, initial=0.0) > np.abs(rows[:, 3:]).max(axis=1, initial=0.0)
+        angle = float(np.linalg.norm(errors[turning]))
+        if joint.rope:  # slack is no error
+            errors = np.maximum(errors, 0.0)
+        out[name] = float(np.linalg.norm(errors[~turning])), angle
+    return out
 
 
 def loops_error(sim: Simulation) -> JointError:
-    """Return the largest gap and angle of all joints that close loops; gears have none."""
-    kinds = [(name, sim.model.joint_spec(name).kind) for name in sim.model.loop_names]
-    errors = [(0.0, 0.0), *(_loop_error(sim, name) for name, kind in kinds if kind != "gear")]
+    """Return the largest gap and angle of all joints that close loops."""
+    errors = [(0.0, 0.0), *loop_errors(sim.model, sim.positions, sim.rotations).values()]
     return JointError(*(max(each) for each in zip(*errors, strict=True)))
 
 
 def require_closed_loops(sim: Simulation) -> None:
     """Raise where a loop is so far open at the start that closing it within a step would throw its bodies."""
-    for name in sim.model.loop_names:
-        if sim.model.joint_spec(name).kind != "gear":
-            gap = _loop_error(sim, name)[0]
-            if gap > _FARTHEST:
-                raise LoopNotClosed(f'joint "{name}": gap {gap:.3g} m > {_FARTHEST:g} m; close it with lj.assemble')
+    for name, (gap, _) in loop_errors(sim.model, sim.positions, sim.rotations).items():
+        if gap > _FARTHEST:
+            raise LoopNotClosed(f'joint "{name}": gap {gap:.3g} m > {_FARTHEST:g} m; close it with lj.assemble')
 
 
 def loop_velocity(sim: Simulation, name: str) -> np.ndarray:
@@ -104,7 +116,7 @@ def loop_velocity(sim: Simulation, name: str) -> np.ndarray:
         axes = matrix_from_quaternion(sim.rotations[sim.model.body_index(joint.parent)]) @ r_p
     gap = origins[1] - origins[0]
     twist = np.concatenate([axes.T @ (turns[1] - turns[0]), axes.T @ (moves[1] - moves[0] - np.cross(turns[0], gap))])
-    q = jt.coordinates(joint, *loop_pose(sim, name))
+    q = jt.coordinates(joint, *loop_pose(sim.model, sim.positions, sim.rotations, name))
     return np.linalg.lstsq(jt.motion_subspace(jt.factors_of(joint), q), twist, rcond=None)[0]
 
 
@@ -140,7 +152,12 @@ class JointHandle:
         if self.info.kind == "gear":
             return np.zeros(0)
         if self.info.is_loop:
-            return self._out(jt.coordinates(self._sim.model.joint_spec(self.name), *loop_pose(self._sim, self.name)))
+            return self._out(
+                jt.coordinates(
+                    self._sim.model.joint_spec(self.name),
+                    *loop_pose(self._sim.model, self._sim.positions, self._sim.rotations, self.name),
+                )
+            )
         return self._out(self._sim.q[self.info.q])
 
     @q.setter

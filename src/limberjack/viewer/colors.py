@@ -122,7 +122,7 @@ def _errors(sim: Simulation) -> np.ndarray:
         joint = model.joint_spec(name)
         if joint.kind in ("gear", "no_slip"):
             continue
-        _, errors = locked(joint, *loop_pose(sim, name))
+        _, errors = locked(joint, *loop_pose(sim.model, sim.positions, sim.rotations, name))
         for body in (joint.parent, joint.child):
             if body in model.body_names:
                 i = model.body_index(body)

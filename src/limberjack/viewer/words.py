@@ -172,6 +172,7 @@ _WORDS: dict[str, dict[str, Option]] = {
             "Exact collisions", "Moves from collision to collision: for balls and boxes that do not turn."
         ),
         "tolerance": Option("Tolerance", "Gap at which joints count as closed.", "m, rad"),
+        "threads": Option("Threads", "Processors that share large piles.", least=1),
         "resistance": Option(
             "Resistance", "Rolling resistance, and friction of free joints of figures that touch something."
         ),

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+import time
 from dataclasses import replace
 from functools import partial
 from typing import Any, NamedTuple
@@ -269,10 +271,39 @@ def _games(table: Table, sizes: Sizes, peers: dict[str, Any], rapier: Any, watch
                 table.bar(f"{case}: ours, {word} / rapier3d", value, limit, False)
 
 
+def _threads(table: Table, sizes: Sizes, watch: Watch) -> None:
+    """Measure the wall time of frames of piles on one thread and on two, in turns."""
+    part = table.part(
+        "piles on two threads, wall time of the fastest frame",
+        "case: scene; one: one|thread [ms]; two: two|threads [ms]; ratio: one / two; same: same bits",
+    )
+    cases = (
+        (f"{sizes.few} boxes", scenes.box_pile(boxes=sizes.few), sizes.box_frames // 2),
+        (f"{sizes.many} boxes", scenes.box_pile(boxes=sizes.many), sizes.box_frames // 2),
+        (f"pyramid of {sizes.pyramid} rows", scenes.pyramid(base=sizes.pyramid), 2),
+    )
+    for case, model, before in cases:
+        watch(f"{case}, threads", 1)
+        sims = [lj.Simulation(model, replace(_AWAKE, threads=n), dt=FRAME) for n in (1, 2)]
+        times: list[list[float]] = [[], []]
+        for sim in sims:
+            sim.step(before)
+        for _ in range(sizes.pyramid_frames):
+            for sim, own in zip(sims, times, strict=True):
+                begin = time.perf_counter()
+                sim.step(1)
+                own.append(1e3 * (time.perf_counter() - begin))
+        one, two = (min(own) for own in times)
+        same = sims[0].state_hash() == sims[1].state_hash()
+        part.add(case=case, one=one, two=two, ratio=one / two, same="yes" if same else "no")
+        if (os.cpu_count() or 1) > 1:
+            table.bar(f"{case}: one thread / two", one / two, 1.6)
+
+
 def fill(table: Table, quick: bool, watch: Watch) -> None:
     """Measure the table; see `bench.DESCRIPTIONS`."""
     sizes = _QUICK if quick else Sizes()
-    watch.begin(16 + len(sizes.seeds) + len(sizes.growth))
+    watch.begin(19 + len(sizes.seeds) + len(sizes.growth))
     known = {"MuJoCo": (peer("mujoco", table), run_mujoco), "PyBullet": (peer("pybullet", table), run_pybullet)}
     peers = {name: partial(runner, module) for name, (module, runner) in known.items() if module is not None}
     _net(table, sizes, peers, watch)
@@ -281,8 +312,10 @@ def fill(table: Table, quick: bool, watch: Watch) -> None:
     _rings(table, sizes, peers, watch)
     _growth(table, sizes, watch)
     _games(table, sizes, peers, peer("rapier3d", table), watch)
+    _threads(table, sizes, watch)
     table.note(
-        "times are of this thread's processor; peers take steps of 1/240 s, or as said, ours detects once a frame",
+        "times are of this thread's processor unless said",
+        "peers take steps of 1/240 s, or as said; ours detects once a frame",
         "rapier3d: one thread, its defaults; overlaps of its poses are found by our detection",
         "MuJoCo: Newton, solref (2 dt, 1) for joints and contacts; PyBullet: maximal coordinates, 50 iterations",
         "energy: of the net at the end less at the start; the reference is another method with a step of 1/3840 s",

@@ -130,14 +130,14 @@ def test_a_heavy_end_on_a_light_chain():
 
 @pytest.mark.parametrize("joints", ["global", "damped", "sweeps"])
 def test_the_time_of_joints_is_a_part_of_the_whole(joints):
-    """Joints take no time in steps of free bodies, most of it in those of a chain without contacts, else a part."""
+    """Joints take no time in steps of free bodies, and a part of it in those of figures."""
     shares = []
     for model in (lj.scenes.box_pile(boxes=10), lj.scenes.bridge(planks=3, blocks=2), chain(20).build()):
         sim = lj.Simulation(model, lj.Impulses(joints=joints, sleeping=False), dt=1 / 240)
         sim.step(120)
         shares.append(sim.stats["joint_share"])
     if COUNTS:
-        assert shares[0] == 0.0 and 0.0 < shares[1] < 1.0 and 0.5 < shares[2] < 1.0
+        assert shares[0] == 0.0 and all(0.0 < share < 1.0 for share in shares[1:])
     else:
         assert shares == [None] * 3
 

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 import pytest
 from tests.methods.impulses.test_impulses import G, box, running
 
 import limberjack as lj
+from limberjack_lab.bench.ragdolls import ragdolls
 
 LINKS, MASS, LENGTH = 10, 0.2, 2.0
 OWN = LENGTH / LINKS
@@ -152,3 +155,26 @@ def test_a_figure_lies_still():
     assert sim.joint_error().metres < 1e-7 and sim.stats["penetration"] < 1e-3
     carried = sum(contact.force[2] for contact in sim.contacts() if contact.bodies[1] == "world")
     assert carried == pytest.approx(75.0 * G, rel=1e-3)
+
+
+def test_an_impact_does_not_divide_the_substeps():
+    """Figures that fall to the ground are stepped by 1/480 s throughout: impacts pull at joints, but do not last."""
+    sim = lj.Simulation(ragdolls(4), lj.Impulses(sleeping=False), dt=1.0 / 60.0)
+    stepper: Any = sim._stepper
+    for _ in range(60):
+        sim.step()
+        assert stepper._rows.fastest[1] == pytest.approx(1.0 / 480.0)
+    assert sim.stats["contacts"] > 20 and sim.stats["penetration"] < 2e-3
+    assert sim.joint_error().metres < 1e-6
+
+
+def test_a_figure_that_lands_among_many_in_flight_moves_as_alone():
+    """Contacts beside many joints are swept over whole figures: as few contacts over single bodies, to a millimetre."""
+    sims = [lj.Simulation(ragdolls(n), lj.Impulses(sleeping=False), dt=1.0 / 60.0) for n in (1, 16)]
+    for sim in sims:
+        sim.step(16)
+    names = [name for name in sims[0].model.body_names if name.startswith("r0_")]
+    first, second = (np.array([sim.body(name).position for name in names]) for sim in sims)
+    # it has landed, and nothing has reached it
+    assert sims[0].stats["contacts"] >= 2 and sims[0].model.joint_count * 16 == sims[1].model.joint_count
+    np.testing.assert_allclose(second, first, rtol=0, atol=1e-3)

@@ -306,6 +306,7 @@ class ContactAdaptiveStepper(ConstrainedAdaptiveStepper):
         self._boxes: Boxes | None = None
         self._impact_shapes = (d.shapes.link >= 0).astype(np.uint8)  # shapes whose impacts end the steps
         self._friction_forces = np.zeros(model.nv)
+        self._dry = np.zeros(model.nv)  # forces of dry friction when the joints last moved: the next step starts there
         self._moved = np.zeros(0, np.int64)  # dofs of the model that the hybrid body has, by its own
         self._known_wrenches: Wrenches | None = None
         self._impact: Wrenches | None = None
@@ -529,6 +530,7 @@ class ContactAdaptiveStepper(ConstrainedAdaptiveStepper):
         extent = np.zeros(len(self._links.parent))
         extent[: len(self._boxes.extent)] = self._boxes.extent
         contact_set.set_trees(self._links, self._cut_drives, friction, extent)
+        contact_set.state.dry[: len(self._moved)] = self._dry[self._moved]
         self._mark_sleepers()
 
     def _move_planes(self) -> None:
@@ -608,6 +610,7 @@ class ContactAdaptiveStepper(ConstrainedAdaptiveStepper):
             if self._contact_set.friction.any():
                 self._friction_forces[:] = 0.0
                 self._friction_forces[self._moved] = self._contact_set.state.applied - tau
+                self._dry[self._moved] = self._contact_set.state.dry
         return taken, status
 
     def _trees_in_contact(self) -> np.ndarray:
@@ -774,10 +777,11 @@ class ContactAdaptiveStepper(ConstrainedAdaptiveStepper):
 
     def state_arrays(self) -> dict[str, np.ndarray]:
         """Return what `ConstrainedAdaptiveStepper` does, and the forces of contacts and dry friction."""
-        wrenches = self._contact_wrenches()
-        return super().state_arrays() | self._contact_set.state_arrays() | {
+        wrenches, own = self._contact_wrenches(), self._contact_set.state_arrays()
+        own.pop("list_dry_friction", None)  # of the clusters as they are now
+        return super().state_arrays() | own | {
             "list_push_link": wrenches.link.copy(), "list_push_data": wrenches.data.copy(),
-            "rub": self._friction_forces.copy(),
+            "rub": self._friction_forces.copy(), "dry": self._dry.copy(),
             **{f"{k}_free": v for k, v in self._free_step.contact_set.state_arrays().items()},
             "asleep": self._asleep.astype(np.uint8), "at_rest": self._at_rest.astype(np.uint8),
             "calm": self._calm.copy(), "quiet": self._quiet.copy(),
@@ -793,7 +797,9 @@ class ContactAdaptiveStepper(ConstrainedAdaptiveStepper):
     def set_state_arrays(self, arrays: dict[str, np.ndarray]) -> None:
         """Set what `state_arrays` returned."""
         super().set_state_arrays(arrays)
-        self._contact_set.set_state_arrays(arrays)
+        self._dry[:] = arrays["dry"]
+        own = self._dry[self._moved] if len(self._moved) else self._dry
+        self._contact_set.set_state_arrays(arrays | {"list_dry_friction": own})
         self._known_wrenches = Wrenches(arrays["list_push_link"].copy(), arrays["list_push_data"].copy())
         self._friction_forces[:] = arrays["rub"]
         self._free_step.contact_set.set_state_arrays(

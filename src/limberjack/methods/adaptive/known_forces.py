@@ -42,6 +42,7 @@ from limberjack.methods.adaptive.poses import locate, sort_nodes
 from limberjack.model.arrays import BALL_DRIVE, SCALAR_DRIVE
 from limberjack.model.joints import HINGE, SLIDE
 from limberjack.reduced.assembly_tree import (
+    APPLIED,
     CURRENT,
     FACTOR_PSI0,
     FACTOR_TT,
@@ -204,7 +205,7 @@ def merge_force_paths(co, mass, count, g):
 def resting_joint_forces(links, drives, link_map, i, h, q, still, applied, own):
     """Fill the joint forces and own inertias of link i at rest: constant while its joint is rigid."""
     for v in range(links.v_start[i], links.v_start[i] + links.dof[i]):
-        own[v, TAU], own[v, OWN] = applied[v], links.armature[v]
+        own[v, TAU], own[v, OWN], own[v, APPLIED] = applied[v], links.armature[v], applied[v]
     for v in range(links.v_start[i], links.v_start[i] + links.dof[i]):
         row = link_map.scalar[v]
         if row >= 0:

@@ -997,8 +997,24 @@ class AdaptiveStepper(WithoutRows):
             nb = len(self.assembly.body_link)
             self._stale[:] = 0
             self._stale[nb:] = 1 - g.active_region[nb:]
-            self._prepare(leaves=True)
+            self._prepare_from(arrays)
+            self._mark_old_columns(touched)
             self._set_carried_arrays(arrays)
+
+    def _prepare_from(self, arrays: dict[str, np.ndarray]) -> None:
+        """Find all coefficients again, with the joint forces that they were found with."""
+        self._prepare(leaves=True)
+
+    def _mark_old_columns(self, touched: np.ndarray) -> None:
+        """Let the next update find the coefficients above rigid joints whose forces have changed since the last."""
+        g, parent = self._engine.regions, self.assembly.parent
+        for i in touched[g.edit[touched] & rg.JOINT_FORCE > 0]:
+            node = int(self.assembly.node_of[i])
+            while node >= 0 and not g.active_region[node] and not self._stale[node]:
+                self._stale[node] = 1
+                g.stale_nodes[g.counts[rg.STALE]] = node
+                g.counts[rg.STALE] += 1
+                node = int(parent[node])
 
     def _check_arrays(self, arrays: dict[str, np.ndarray]) -> None:
         """Refuse regions and indices that would lead a kernel out of its arrays: files may contain anything."""

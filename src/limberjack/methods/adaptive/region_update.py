@@ -251,6 +251,8 @@ def _complete_loops(table, count, g):
                 while node >= 0 and not g.transient_region[node]:
                     g.transient_region[node] = 1
                     g.transient_nodes[count + added] = node
+                    # it was not visited: these may be of an earlier update
+                    g.acceleration_metric[node] = g.predicted[node] = 0.0
                     added += 1
                     node = table[node, UP]
     return added

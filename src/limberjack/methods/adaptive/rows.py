@@ -19,7 +19,7 @@ from limberjack._jit import entry, inner, kernel
 from limberjack.constraints.row_forces import RowForces
 from limberjack.constraints.rows import COORDINATES, GAP, ROWS
 from limberjack.constraints.table import EQUALITY, INEQUALITY, ROTOR, SPRING, Table
-from limberjack.errors import BudgetWarning, LimberjackError, Status
+from limberjack.errors import BudgetWarning, LimberjackError, StateError, Status
 from limberjack.methods.adaptive import layout as rg
 from limberjack.methods.adaptive.hybrid_body import HybridBody, scatter_blocks, trimmed
 from limberjack.methods.adaptive.method import AdaptiveStepper, in_use, room_for
@@ -50,6 +50,7 @@ from limberjack.model.arrays import (
 )
 from limberjack.model.joints import FREE
 from limberjack.model.model import Model
+from limberjack.reduced.assembly_tree import APPLIED
 from limberjack.reduced.bound_steps import passing_motion, row_velocities
 from limberjack.reduced.constrained_step import ACCELERATIONS, take_constrained_steps
 from limberjack.reduced.constraint_set import ConstraintSet, Grip
@@ -891,8 +892,35 @@ class ConstrainedAdaptiveStepper(WithRows, AdaptiveStepper):
             "wrench": constraint.wrench.copy(),
             "gap": constraint.state[:, GAP : GAP + 3].copy(), "own_tau": self.constraint_set.own.tau.copy(),
             "compounds": constraint.state[self.constraint_set.table.compound[:, 0], COORDINATES:ROWS],
-            **self.constraint_set.runtime_arrays(),
+            **self.constraint_set.runtime_arrays(), **self._resting_arrays(),
         }  # fmt: skip
+
+    def _resting_arrays(self) -> dict[str, np.ndarray]:
+        """Return the joint forces that coefficients of rigid joints were found with, where they are not those of now.
+
+        The forces of rows on joints, as of limits, are known while an update lasts, and stay in what it finds.
+        """
+        e = self._engine
+        known = e.co.own[:, APPLIED]
+        differs = (known != e.tau) & ~self.active_links()[e.known.owner] & (not self._fresh)
+        dofs = np.flatnonzero(differs)
+        return {"list_resting": dofs, "list_resting_force": known[dofs]}
+
+    def _prepare_from(self, arrays: dict[str, np.ndarray]) -> None:
+        """Find all coefficients again, with the joint forces that they were found with."""
+        e = self._engine
+        if "list_resting" in arrays:
+            e.tau[arrays["list_resting"]] = arrays["list_resting_force"]
+        super()._prepare_from(arrays)
+        e.tau[:] = arrays["tau"]
+
+    def _check_arrays(self, arrays: dict[str, np.ndarray]) -> None:
+        """Refuse what could lead a kernel astray."""
+        super()._check_arrays(arrays)
+        dofs = arrays.get("list_resting", np.zeros(0, np.int64))
+        forces = arrays.get("list_resting_force", np.zeros(0))
+        if not (((dofs >= 0) & (dofs < self._model.nv)).all() and forces.shape == dofs.shape and dofs.ndim == 1):
+            raise StateError(f'the joint forces of this snapshot do not fit model "{self._model.name}"')
 
     def set_state_arrays(self, arrays: dict[str, np.ndarray]) -> None:
         """Set what `state_arrays` returned."""

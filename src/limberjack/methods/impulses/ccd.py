@@ -14,14 +14,15 @@ import math
 from limberjack._jit import inner, outlined
 from limberjack.collision.convex import local_support
 from limberjack.collision.shapes import CAPSULE, HULL, MESH, PLANE, SPHERE
-from limberjack.contact.bundles import unpack_fast
+from limberjack.contact.bundles import BODIES, unpack_fast
 from limberjack.contact.restitution import next_pair
 from limberjack.contact.sweeps import JN, JT, LA, LB, RA, RB, N, S, set_effective_masses, update_contacts
 from limberjack.methods.impulses.motion import turned, turned_freely
 from limberjack.spatial.quaternions import quaternion_multiply, rotation_from_quaternion
+from limberjack.spatial.team import MARK, next_piece, pieces_of, share
 from limberjack.spatial.vectors import cross, rotate, rotate_back
 
-__all__ = ["ccd", "update_ccd_contacts"]
+__all__ = ["ccd", "mark_fast", "update_ccd_contacts"]
 
 # A shape may pass a plane by this much [m].
 SLOP = 5e-4
@@ -42,10 +43,14 @@ _PASSES, _HALVINGS = 4, 14
 
 
 @outlined
-def _find_fast_bodies(h, substeps, before, bulk, u, pose):
-    """Mark fast and turning bodies without joints, and store the rotations of fast ones; return the largest mark."""
-    most, nonconvex = 0, min(SLOP, _BENT / (substeps * substeps))
-    for i in range(len(bulk.mass)):
+def mark_fast(piece, before, bulk, u, pose):
+    """Mark those of some bodies without joints that are fast or turning, and note the largest mark.
+
+    The rotations of fast ones are stored. The length of a substep and how many there are stand in `team.value`.
+    """
+    h, substeps, most = bulk.team.value[0], bulk.team.value[1], 0
+    nonconvex = min(SLOP, _BENT / (substeps * substeps))
+    for i in range(BODIES * piece, min(BODIES * (piece + 1), len(bulk.mass))):
         bulk.fast[i] = 0
         bulk.part[i] = 1.0
         if bulk.asleep[i] or bulk.jointed[i] or bulk.led[i]:
@@ -60,6 +65,20 @@ def _find_fast_bodies(h, substeps, before, bulk, u, pose):
             bulk.fast[i] = FAST
             bulk.turn[i, 0], bulk.turn[i, 1], bulk.turn[i, 2] = wx, wy, wz
         most = max(most, bulk.fast[i])
+    bulk.team.found[piece] = most
+
+
+@outlined
+def _find_fast_bodies(h, substeps, before, bulk, u, pose):
+    """Mark fast and turning bodies without joints; return the largest mark."""
+    team, count, most = bulk.team, pieces_of(len(bulk.mass), BODIES), 0
+    team.value[0], team.value[1] = h, substeps
+    piece = share(MARK, 0, count, team)
+    while piece >= 0:
+        mark_fast(piece, before, bulk, u, pose)
+        piece = next_piece(piece, 0, count, team)
+    for k in range(count):
+        most = max(most, int(team.found[k]))
     return most
 
 

@@ -23,8 +23,8 @@ from limberjack.contact.bundles import (
     add_normal_impulses,
     begin_bundles,
     fill_bundles,
+    list_contacts,
     pack_contacts,
-    set_motion,
     sweep_bundles,
     update_and_relax,
     update_loose,
@@ -153,8 +153,9 @@ def _set_contacts(islands, how, gravity, contacts, cache, graph, sweeps, bulk, s
         begin, end = graph.island[i], graph.island[i + 1]
         if island_kind(i, how, graph.facts) == SOFT and not _asleep(begin, link, bulk):
             bundles.packed[i] = 1
-            pack_contacts(begin, end, link, graph.order, contacts, bulk.led, bundles)
-    fill_bundles(count, link, graph.order, contacts, cache.found, s.pose, bulk.inverse, bundles)
+            list_contacts(begin, end, graph.order, contacts, bundles)
+    pack_contacts(gravity, link, graph.order, contacts, bulk.led, s.pose, bundles)
+    fill_bundles(link, graph.order, contacts, cache.found, s.pose, bulk.inverse, s.u, bundles)
     for k in range(count):
         if bundles.slot[k] < 0:
             set_contact_rows(k, k + 1, contacts, graph, cache, gravity, bulk.led, s.pose, sweeps)
@@ -216,14 +217,13 @@ def add_impulses_and_mark_free(islands, count, graph, sweeps, bulk):
 def update_island_contacts(islands, h, before, pose, graph, sweeps, u):
     """Update levers and gaps of contacts after bodies moved from the poses before by h u; see `update_contacts`.
 
-    Bundles take note of the motion and are updated as they are relaxed.
+    Bundles are updated as they are relaxed; `settle` notes the motion for them.
     """
     bundles, link, row = sweeps.bundles, sweeps.link, sweeps.row
     for i in range(islands):
         if not bundles.packed[i]:
             update_contacts(graph.island[i], graph.island[i + 1], link, h, before, pose, u, row)
     update_loose(link, h, before, pose, u, bundles, row)
-    set_motion(h, before, pose, u, bundles)
 
 
 @inner

@@ -35,6 +35,7 @@ from limberjack.contact.figures import (
     gather_velocities,
     set_figure_masses,
     set_figures,
+    set_limit_masses,
     swap_masses,
     sweep_figures,
 )
@@ -76,9 +77,9 @@ __all__ = [
 # Rounds end when no contact would change a velocity by more than this: at the poses now, where bodies come to rest, and
 # for joints at the end of a step [m/s].
 _ENOUGH, _ENOUGH_AT_END = 1e-6, 1e-3
-# More contacts than this are swept over whole figures, so many sweeps per round and one round for so many of the
-# option; rounds end at this change of velocity [m/s].
-_MANY, _SWEEPS, _LARGE, _ENOUGH_AS_ONE = 64, 4, 10, 1e-5
+# More contacts than this, and those beside more joints than this, are swept over whole figures, in so many sweeps per
+# round and one round for so many of the option; rounds end at this change of velocity [m/s].
+_MANY, _MANY_JOINTS, _SWEEPS, _LARGE, _ENOUGH_AS_ONE = 64, 200, 4, 10, 1e-5
 # Depenetration velocity: links turn fast, so that their overlaps recur in each substep and are removed sooner [m/s].
 _DEPENETRATION = 0.3
 # The most alternations of a pair of bodies, and solves in a substep; they end at this change of velocity [m/s].
@@ -256,7 +257,7 @@ def solve_with_joints(setup, tree, structure, first, last, at_end, how, h, rows,
     if at_end:
         times, enough = (times + 1) // 2, _ENOUGH_AT_END
         _set_end_rates(setup, h, rows, e, s, saddle)
-    as_one = last - first > _MANY
+    as_one = last - first > _MANY or setup.constraints[0] > _MANY_JOINTS
     # damped steps take the responses at the poses of the detection: the joints' solve is of the poses now
     if as_one and not at_end and (how[GLOBAL] != DAMPED or figures.count[FILLED] == 0):
         set_figures(
@@ -268,6 +269,9 @@ def solve_with_joints(setup, tree, structure, first, last, at_end, how, h, rows,
     if as_one:
         times, enough = (times + _LARGE - 1) // _LARGE, max(enough, _ENOUGH_AS_ONE)
         swap_masses(first, last, row, rounds.masses)
+        # at the end of a step rows and responses are still those of its start, but for these
+        if not at_end or how[GLOBAL] == DAMPED or len(setup.table.compound) > 0:
+            set_limit_masses(setup.system, e.j, figures)
     left = 0.0
     for k in range(times):
         save_impulses(first, last, row, rounds.last)
@@ -277,7 +281,7 @@ def solve_with_joints(setup, tree, structure, first, last, at_end, how, h, rows,
         begin = ticks()
         if as_one:
             gather_velocities(k > 0, enough, s.u, figures)
-            gather_limits(setup.system, setup.constraints[0], h, at_end, e.j, e.values, rows.target, rows.sums, figures)
+            gather_limits(setup.system, setup.constraints[0], h, at_end, e.values, rows.target, rows.sums, figures)
             left = sweep_figures(
                 setup.system, first, last, _SWEEPS, enough, sweeps.link, h, how[o + RATE], _DEPENETRATION,
                 how[o + SCALE], how[o + GIVE], e.j, figures, row,

@@ -3,16 +3,18 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 import numpy as np
 
 from limberjack.collision.detect import Contact, Detector, grown, new_detector
+from limberjack.collision.narrow import new_scratch
 from limberjack.collision.shapes import shape_names
 from limberjack.constraints.black_box import raise_failed
 from limberjack.constraints.table import DRIVE, EQUALITY
-from limberjack.contact.bundles import new_bundles
+from limberjack.contact.bundles import BODIES, new_bundles
 from limberjack.contact.figures import Figures, new_figures
 from limberjack.contact.graph import Graph, new_graph
 from limberjack.contact.sweeps import RA, STEP_N, STEP_T, N, S, Sweeps, new_sweeps
@@ -45,9 +47,11 @@ from limberjack.methods.impulses.motion import (
 )
 from limberjack.methods.impulses.options import GOLDEN, JOINT_SWEEP, JOINTS, Impulses
 from limberjack.methods.impulses.post_stabilize import Rows
+from limberjack.methods.impulses.pre_stabilize import MOST_SUBSTEPS
 from limberjack.methods.impulses.resistance import new_resistance
 from limberjack.methods.impulses.runtime_joints import AttachedState
 from limberjack.methods.impulses.step import set_inverses, set_rows, take_ball_joint_steps, take_steps
+from limberjack.methods.impulses.team import help_out
 from limberjack.methods.stepper import Forces, Stepper
 from limberjack.model.arrays import BALL_DRIVE, SCALAR_DRIVE, Drives
 from limberjack.model.model import Model
@@ -55,6 +59,7 @@ from limberjack.reduced.constraint_set import Grip
 from limberjack.reduced.measure import joint_energy
 from limberjack.spatial.clock import COUNTS
 from limberjack.spatial.frames import matrix_from_quaternion, quaternion_from_matrix
+from limberjack.spatial.team import STOP, Team, new_team
 
 __all__ = ["ImpulsesStepper"]
 
@@ -86,14 +91,18 @@ class ImpulsesStepper(AttachedState):
             name = model.body_names[int(np.flatnonzero(model.arrays.body_link == i)[0])]
             raise UnsupportedByMethod(f'method "impulses" moves rigid bodies only; body "{name}" is of another kind')
         self._options = options
-        self._bulk = _new_bulk(whole)
+        helpers = 0 if options.events else options.threads - 1
+        self._team = new_team(helpers, 64 + len(whole.bodies.kind) // BODIES)
+        self._pool = ThreadPoolExecutor(helpers, "limberjack-impulses") if helpers else None
+        self._scratches = [new_scratch() for _ in range(helpers)]
+        self._bulk = _new_bulk(whole, self._team)
         self._own = (self._bulk.mass.copy(), self._bulk.own.copy(), self._bulk.round.copy())
         self._moves: dict[int, np.ndarray] = {}  # poses of the coms of moved links
         springs = model.arrays.springs
         self._springs = springs._replace(**{name: getattr(springs, name)[:0] for name in springs._fields if soft})
         self._shape_names = shape_names(model)
         hidden = tuple(self._shape_names) if "contacts" in ignored else ()
-        self._detector: Detector = new_detector(model, whole.center, hidden)
+        self._detector: Detector = new_detector(model, whole.center, hidden, self._team)
         _set_extents(self._detector, self._bulk)
         self._cache: WarmStart = new_warm_start(len(self._detector.contacts.depth))
         self._figures: Figures = new_figures(None, len(self._bulk.mass), 0)
@@ -124,7 +133,7 @@ class ImpulsesStepper(AttachedState):
         self._rows = Rows(
             np.zeros(rows), np.zeros(rows), np.zeros(rows), np.array(friction_rows, np.int64), np.array(most, float),
             np.full(len(whole.table.pair_link), -1, np.int64), np.zeros((16, 6)), np.zeros((len(whole.bodies.kind), 7)),
-            np.zeros((limits + len(soft.row) + len(friction_rows), 4)), np.zeros(1), np.zeros(2), soft, led_rows,
+            np.zeros((limits + len(soft.row) + len(friction_rows), 4)), np.zeros(1), np.zeros(3), soft, led_rows,
         )  # fmt: skip
         kinds, part = self._detector.shapes.kind, float(self._options.resistance)
         self._resistance = new_resistance(model, whole, kinds, part)
@@ -176,7 +185,7 @@ class ImpulsesStepper(AttachedState):
     def _new_scratch(self) -> None:
         room, n = len(self._detector.contacts.depth), len(self._bulk.mass)
         self._graph: Graph = new_graph(n, room)
-        self._sweeps: Sweeps = new_sweeps(room, new_bundles(n, room))
+        self._sweeps: Sweeps = new_sweeps(room, new_bundles(n, room, self._team))
         self._rounds: Rounds = new_rounds(self._cache, self._figures)
 
     def _grow(self) -> None:
@@ -273,15 +282,16 @@ class ImpulsesStepper(AttachedState):
             grips, clock = (self._grip_link, self._grip), (n - taken, substeps, h)
             if loose is None:
                 structures = (self._tree, self._structure)
-                more, status = take_steps(
-                    self._setup, *structures, self._springs, explicit, drives, self._still, span,
+                more, status = self._with_helpers(
+                    take_steps, self._setup, *structures, self._springs, explicit, drives, self._still, span,
                     d.shapes, d.filters, how, driven, *clock, time + taken * dt, self._up, forces.wrenches, tau, *grips,
                     self._rows, *touching, self._rounds, self._bulk, self._resistance, self._e, self._saddle, self._s,
                 )  # fmt: skip
             else:
                 balls, structure, factored = loose
-                more, status = take_ball_joint_steps(
-                    self._setup, structure, d.shapes, d.filters, how, *clock, self._up, forces.wrenches, *grips,
+                more, status = self._with_helpers(
+                    take_ball_joint_steps, self._setup, structure, d.shapes, d.filters, how, *clock, self._up,
+                    forces.wrenches, *grips,
                     *touching, self._rounds, self._bulk, self._resistance, balls, factored, self._s,
                 )  # fmt: skip
             taken += int(more)
@@ -297,6 +307,24 @@ class ImpulsesStepper(AttachedState):
             self._last, self._shown = (dt, substeps), int(self._detector.contacts.count[0])
         self._read = n == 0 and self._read
         return taken, int(status)
+
+    def _with_helpers(self, steps: Callable[..., tuple[int, int]], *arguments: Any) -> tuple[int, int]:
+        """Take steps while other threads help."""
+        if self._pool is None:
+            return steps(*arguments)
+        d = self._detector
+        shared = (d.broad, d.contacts, self._cache, self._graph, self._sweeps, self._bulk, self._s)
+        self._team.signal[STOP] = 0
+        others = [
+            self._pool.submit(help_out, self._setup, d.shapes, d.filters, scratch, *shared)
+            for scratch in self._scratches
+        ]
+        try:
+            return steps(*arguments)
+        finally:
+            self._team.signal[STOP] = 1
+            for other in others:
+                other.result()
 
     def _take_events(self, n: int, dt: float, forces: Forces) -> tuple[int, int]:
         """Take up to n steps from collision to collision."""
@@ -473,9 +501,9 @@ class ImpulsesStepper(AttachedState):
         return self
 
     def tune(self, options: Any) -> None:
-        """Continue with other options; `joints` and `events` stay as they are."""
+        """Continue with other options; `joints`, `events` and `threads` stay as they are."""
         options = options.resolved()
-        for word in ("joints", "events"):
+        for word in ("joints", "events", "threads"):
             if getattr(options, word) != getattr(self._options, word):
                 now = getattr(self._options, word)
                 raise StateError(f'method "impulses" cannot change {word} while running; it is {now!r}')
@@ -554,6 +582,15 @@ class ImpulsesStepper(AttachedState):
             gap, name = float(self._s.report[1]), self._joint_name(int(self._s.report[2]))
             text = f'joint "{name}" is open by {gap:.3g} m at {where}; try a smaller dt, more substeps or sweeps'
             return Diverged, name, f'{text}, or joints="global"'
+        if status == Status.NOT_CONVERGED:
+            square, _, link = self._rows.fastest
+            body = self._model.body_names[int(np.flatnonzero(self._model.arrays.body_link == int(link))[0])]
+            frequency = math.sqrt(square)
+            text = (
+                f'the forces of its joints give body "{body}" a frequency of {frequency:.3g} rad/s at {where}: a step '
+            )
+            text += f"would take more than {MOST_SUBSTEPS} substeps; the body needs more mass, its neighbours less, or "
+            return Diverged, "", f"{text}dt < {MOST_SUBSTEPS / frequency:.2g} s"
         if status == Status.POSE_NOT_FINITE:
             return Diverged, "", f"a pose is no longer finite at {where}; try a smaller dt"
         return super().explain(status, where)
@@ -576,6 +613,7 @@ class ImpulsesStepper(AttachedState):
             "joint_error": float(self._s.report[1]),
             "substeps": self._last[1],
             "joint_share": self._joint_share(),
+            "threads": self._options.threads,
         }
 
     def _joint_share(self) -> float | None:
@@ -601,7 +639,7 @@ def _softness(frequency: float, damping: float, h: float) -> tuple[float, float,
     return omega / reach, stiff / (1.0 + stiff), 1.0 / (1.0 + stiff)
 
 
-def _new_bulk(whole: Maximal) -> Bulk:
+def _new_bulk(whole: Maximal, team: Team) -> Bulk:
     """Return what impulses need of the bodies."""
     n, bodies = len(whole.bodies.kind), whole.bodies
     full = bodies.inertia[:, [0, 3, 4, 3, 1, 5, 4, 5, 2]].reshape(-1, 3, 3)
@@ -614,8 +652,9 @@ def _new_bulk(whole: Maximal) -> Bulk:
     return Bulk(
         bodies.inertia, own, bodies.mass.copy(), np.zeros((n, 7)), zeros(), same.astype(np.int64),
         np.zeros(n, np.int64), np.zeros(n, np.int64), np.zeros((n, 3)), np.zeros(n, np.int64), zeros(), zeros(),
-        zeros(), moments[:, 2] / moments[:, 0] - 1.0, np.zeros(n, np.int64), zeros(), np.zeros((n, 3)),
-        np.zeros(n, np.int64), np.zeros(1, np.int64), np.zeros((n, 6)), np.zeros(n, np.int64), np.zeros(3, np.int64),
+        zeros(), zeros(), zeros(), moments[:, 2] / moments[:, 0] - 1.0, np.zeros(n, np.int64), zeros(),
+        np.zeros((n, 3)), np.zeros(n, np.int64), np.zeros(1, np.int64), np.zeros((n, 6)), np.zeros(n, np.int64),
+        np.zeros(3, np.int64), team,
     )  # fmt: skip
 
 

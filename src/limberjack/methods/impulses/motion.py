@@ -16,11 +16,12 @@ import numpy as np
 from limberjack._jit import inner, outlined
 from limberjack.spatial.quaternions import quaternion_exp, quaternion_log, quaternion_multiply, rotation_from_quaternion
 from limberjack.spatial.solves import solve_symmetric_3
+from limberjack.spatial.team import Team
 from limberjack.spatial.vectors import cross, rotate, rotate_back, rotate_symmetric, symmetric_times
 
 __all__ = [
     "Bulk", "FREE", "LED_BY_ROWS", "MOVED", "apply_forces", "apply_grips", "conserve_momentum", "drift_body",
-    "fix_moved_bodies", "move", "point_inverse_mass", "set_inverse", "set_moved_velocities", "set_reach",
+    "fix_moved_bodies", "move", "move_bodies", "point_inverse_mass", "set_inverse", "set_moved_velocities", "set_reach",
     "set_velocities_from_motion", "six", "turned", "turned_freely", "turned_velocity",
 ]  # fmt: skip
 
@@ -57,6 +58,8 @@ class Bulk(NamedTuple):
     calm: np.ndarray  # (n,) how long it has been slow [s]
     reach: np.ndarray  # (n,) how far its points may move in a step [m]
     moving: np.ndarray  # (n,) scratch of islands, at their roots
+    pull: np.ndarray  # (n,) square of the frequency at which its joints turn it, times the time, in a substep so far
+    pulled: np.ndarray  # (n,) the same of the substep before
     anisotropy: np.ndarray  # (n,) by how much its largest moment of inertia over the smallest exceeds one
     fast: np.ndarray  # (n,) TURNING or FAST in a substep, see `ccd.py`, else 0
     part: np.ndarray  # (n,) part of the motion of a substep that it makes
@@ -66,6 +69,7 @@ class Bulk(NamedTuple):
     prescribed: np.ndarray  # (n, 6) velocities of moved bodies
     carried: np.ndarray  # (n,) 1 in islands that touch a moving led body
     spent: np.ndarray  # (3,) ticks of the last steps: all, of joints, and of contact sweeps within those of joints
+    team: Team  # threads
 
 
 @inner
@@ -263,7 +267,13 @@ def drift_body(i, h, before, bulk, u, pose):
 
 @outlined
 def move(h, gravity, before, u_before, bulk, u, pose):
-    """Move bodies that are awake by h from the poses before; free ones along their parabolas.
+    """Move all bodies that are awake; see `move_bodies`."""
+    move_bodies(0, len(bulk.mass), h, gravity, before, u_before, bulk, u, pose)
+
+
+@outlined
+def move_bodies(first, last, h, gravity, before, u_before, bulk, u, pose):
+    """Move the awake ones of bodies first .. last - 1 by h from the poses before; free ones along their parabolas.
 
     Bodies that slide or roll move with the mean of their velocities before and after, across the impulse of their
     contacts; the velocity that friction and slopes can change in a step tells sliding from impact. Those that led
@@ -271,7 +281,7 @@ def move(h, gravity, before, u_before, bulk, u, pose):
     """
     f, push = 0.5 * h * h, bulk.normal_impulse
     most = 4.0 * h * h * (gravity[0] * gravity[0] + gravity[1] * gravity[1] + gravity[2] * gravity[2])
-    for i in range(len(bulk.mass)):
+    for i in range(first, last):
         if bulk.asleep[i]:
             continue
         o = 6 * i
@@ -336,9 +346,12 @@ def fix_moved_bodies(mass_start, bulk, m, force):
 
 
 @outlined
-def conserve_momentum(before, pose, bulk, u):
-    """Conserve the angular momenta of bodies turned from the poses before; fill the inverse inertias at the new."""
-    for i in range(len(bulk.mass)):
+def conserve_momentum(first, last, before, pose, bulk, u):
+    """Conserve the angular momenta of bodies first .. last - 1, turned from the poses before.
+
+    Their inverse inertias at the new poses are filled.
+    """
+    for i in range(first, last):
         if bulk.asleep[i]:
             continue
         o = 6 * i

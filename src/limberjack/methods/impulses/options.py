@@ -67,6 +67,8 @@ class Impulses(Method):
         resistance: part of load times lever with which bodies in contact resist turning against each other: the
             coefficient of rolling resistance of round shapes, and friction in joints that have none of their own, of
             figures that touch something. 0 = none.
+        threads: on which large piles are stepped, with the same result: their contacts, detection of these, and the
+            motion of bodies.
     """
 
     name: ClassVar[str] = "impulses"
@@ -94,6 +96,7 @@ class Impulses(Method):
     sleeping: bool = True
     tolerance: float | None = None
     resistance: float = 0.005
+    threads: int = 1
 
     def __post_init__(self) -> None:
         where = 'method "impulses"'
@@ -102,7 +105,7 @@ class Impulses(Method):
         for word, choices in words:
             if getattr(self, word) not in choices and not (word == "joints" and self.joints is None):
                 raise UnknownName(word, getattr(self, word), where, choices)
-        for word, low in (("sweeps", 1), ("shock", 0), ("soft_sweeps", 1), ("substeps", 1)):
+        for word, low in (("sweeps", 1), ("shock", 0), ("soft_sweeps", 1), ("substeps", 1), ("threads", 1)):
             value = getattr(self, word)
             if word in ("substeps", "soft_sweeps") and value is None:
                 continue

@@ -73,7 +73,7 @@ from limberjack.methods.impulses.post_stabilize import (
 from limberjack.spatial.quaternions import rotation_from_quaternion
 from limberjack.spatial.vectors import rotate_back, symmetric_times
 
-__all__ = ["copy_angles", "parts_of", "pre_stabilize"]
+__all__ = ["MOST_SUBSTEPS", "begin_pull", "copy_angles", "lasting_pull", "parts_of", "pre_stabilize"]
 
 # Newton steps of the joints, along rows of the start and along rows of the end.
 NEWTON, NEWTON_PROJECTION = 12, 40
@@ -87,6 +87,8 @@ _LEFT, _JUDGED = 1e-5, 5
 # The largest square of h omega at which such steps are stable; parts of a substep have at most the next, and so many
 # are the most: near the limit motions of finite size still gain energy.
 _FASTEST, _RESOLVED, _MOST_PARTS = 4.0, 1.0, 64
+# A step that would be divided into more substeps than this fails: it would take seconds.
+MOST_SUBSTEPS = 512
 # The part of its error that a swept joint loses in a visit, but for the last one.
 _NEARLY = 0.9999
 # The shortest piece of a substep is this part of it.
@@ -453,7 +455,7 @@ def _pre_stabilize_together(
 
 @outlined
 def _fastest(setup, force, e, bulk):
-    """Return the square of the highest frequency at which forces of the joints turn a body.
+    """Return the square of the highest frequency at which forces of the joints turn a body, and the body.
 
     A force F at r from the com turns a body back with the stiffness |F| |r|; the square of the frequency is at most the
     sum of these over the joints, times the mean inverse inertia across r.
@@ -481,10 +483,34 @@ def _fastest(setup, force, e, bulk):
                 ax, ay, az = symmetric_times(k, x, y, z)
                 across = k[0] + k[1] + k[2] - (ax * x + ay * y + az * z) / (length * length)
                 square[i] += 0.5 * across * length * math.sqrt(fx * fx + fy * fy + fz * fz)
-    most = 0.0
+    most, at = 0.0, 0
     for i in range(len(square)):
-        most = max(most, square[i])
-    return most
+        if square[i] > most:
+            most, at = square[i], i
+    return most, at
+
+
+@outlined
+def begin_pull(substeps, bulk):
+    """Prepare `lasting_pull` for a step of so many substeps; a single one has none to be compared with."""
+    for i in range(len(bulk.pull)):
+        bulk.pull[i], bulk.pulled[i] = 0.0, 0.0 if substeps > 1 else np.inf
+
+
+@outlined
+def lasting_pull(longest, bulk):
+    """Return the square of the highest frequency at which joints turn a body in this and the last substep, and which.
+
+    An impact pulls in one substep only, the harder the shorter this is: dividing it would resolve nothing. `pull` has
+    the sum of the parts of the substep, whose length undivided is `longest`, and is cleared.
+    """
+    most, at = 0.0, 0
+    for i in range(len(bulk.pull)):
+        lasting = min(bulk.pull[i], bulk.pulled[i])
+        if lasting > most:
+            most, at = lasting, i
+        bulk.pull[i], bulk.pulled[i] = 0.0, bulk.pull[i]
+    return most / longest, at
 
 
 @inner
@@ -536,7 +562,7 @@ def _pre_stabilize_swept(
     VI, after which the velocities saved before it may be restored.
     """
     times = int(how[KIND + WIDTH * FIRM + SWEEPS])
-    if how[GRADUAL] <= 0.0 and h * h * _fastest(setup, rows.force, e, bulk) > _FASTEST:
+    if how[GRADUAL] <= 0.0 and h * h * _fastest(setup, rows.force, e, bulk)[0] > _FASTEST:
         return _project_poses(setup, tree, structure, how, h, time, all_rows, rows, bulk, e, s, saddle)
     if count == 0:
         copy_angles(setup.table.compound, e, s.predicted)
@@ -615,7 +641,9 @@ def pre_stabilize(
             )  # fmt: skip
         update_contacts(first, count, sweeps.link, h, s.stage, s.pose, s.u, sweeps.row)
         return status
-    rows.fastest[0] = max(rows.fastest[0], _fastest(setup, rows.total, e, bulk) / h)
+    _fastest(setup, rows.total, e, bulk)
+    for i in range(len(bulk.pull)):
+        bulk.pull[i] += bulk.moving[i]
     status = _newton(
         setup, tree, structure, how, h, time + h, first, count, graph.root, rows, sweeps, rounds, bulk, e, s, saddle
     )

@@ -17,7 +17,7 @@ Two loops share these stages: `take_steps`, and `take_ball_joint_steps` for bodi
 from __future__ import annotations
 
 from limberjack._jit import inner, kernel, outlined
-from limberjack.contact.bundles import store_impulses, unpack_bundles
+from limberjack.contact.bundles import set_motion, store_impulses, unpack_bundles
 from limberjack.contact.figures import FILLED
 from limberjack.contact.restitution import collide
 from limberjack.contact.sleep import sleep_islands
@@ -68,7 +68,6 @@ from limberjack.methods.impulses.motion import (
     apply_forces,
     apply_grips,
     conserve_momentum,
-    move,
     set_moved_velocities,
 )
 from limberjack.methods.impulses.post_stabilize import (
@@ -76,9 +75,17 @@ from limberjack.methods.impulses.post_stabilize import (
     lead_bodies,
     post_stabilize_after_move,
 )
-from limberjack.methods.impulses.pre_stabilize import copy_angles, parts_of, pre_stabilize
+from limberjack.methods.impulses.pre_stabilize import (
+    MOST_SUBSTEPS,
+    begin_pull,
+    copy_angles,
+    lasting_pull,
+    parts_of,
+    pre_stabilize,
+)
 from limberjack.methods.impulses.redetect import redetect, restore_warm_start, stale, stale_free
 from limberjack.methods.impulses.resistance import find_touching, resist
+from limberjack.methods.impulses.team import move_all, settle_all
 from limberjack.spatial.clock import ticks
 
 __all__ = ["restore_state", "save_state", "set_inverses", "take_ball_joint_steps", "take_steps"]
@@ -196,8 +203,7 @@ def _ball_joint_substep(
     if together:
         status = _solve_ball_joint_islands(structure, how, h, count, graph, sweeps, bulk, balls, factored, s)
     add_impulses_and_mark_free(islands, count, graph, sweeps, bulk)
-    _copy(s.pose, s.stage)
-    move(h, setup.gravity, s.stage, s.u_stage, bulk, s.u, s.pose)
+    move_all(h, setup.gravity, bulk, s)
     if status == 0 and len(balls.link) > 0:
         begin = ticks()
         status = project_ball_joints(
@@ -209,7 +215,7 @@ def _ball_joint_substep(
     fast = ccd(first, h, substeps, s.stage, shapes, contacts, order, sweeps, bulk, s.u, s.pose)
     update_island_contacts(islands, h, s.stage, s.pose, graph, sweeps, s.u)
     update_contacts(first, count, sweeps.link, h, s.stage, s.pose, s.u, sweeps.row)
-    conserve_momentum(s.stage, s.pose, bulk, s.u)
+    settle_all(h, bulk, sweeps.bundles, s)
     if fast:
         update_ccd_contacts(first, h, shapes, contacts, order, sweeps, bulk, s.pose, s.u)
     _relax(how, h, count, together, graph, sweeps, bulk, s.u)
@@ -339,7 +345,7 @@ def take_steps(
 
     Returns:
         steps taken, and 0, Status.NOT_FINITE + velocity, or Status.OPEN_LOOP, INFEASIBLE, MORE_ROWS,
-        MORE_CONTACTS, POSE_NOT_FINITE.
+        MORE_CONTACTS, POSE_NOT_FINITE, or NOT_CONVERGED where joints ask for too many substeps.
     """
     began, row_start = ticks(), setup.system.row_start
     all_rows = row_start[setup.constraints[2 if driven or len(rows.friction_rows) > 0 else 1]]
@@ -358,8 +364,11 @@ def take_steps(
         fresh, redetected, fastest = 0, False, rows.fastest[0]
         rounds.figures.count[FILLED] = 0
         parts = parts_of(longest, fastest)
+        if status == 0 and parts > 1 and parts * substeps > MOST_SUBSTEPS:
+            status = Status.NOT_CONVERGED + 0
         last, h, rows.fastest[0] = parts * substeps, longest / parts, 0.0
         rows.fastest[1] = h
+        begin_pull(substeps, bulk)
         for sub in range(last):
             if status != 0:
                 break
@@ -427,12 +436,17 @@ def take_steps(
                     s, saddle,
                 )  # fmt: skip
                 _count_joint_ticks(start, swept, bulk.spent)
+                if (sub + 1) % parts == 0:
+                    square, body = lasting_pull(longest, bulk)
+                    if square > rows.fastest[0]:
+                        rows.fastest[0], rows.fastest[2] = square, body
             # section VI: integrate positions (and velocity post-stabilization)
             if status == 0:
                 add_step_impulses(first, count, sweeps.row)
                 fast = ccd(first, h, last, s.stage, shapes, contacts, graph.order, sweeps, bulk, s.u, s.pose)
                 update_island_contacts(islands, h, s.stage, s.pose, graph, sweeps, s.u)
-                conserve_momentum(s.pose_sum, s.pose, bulk, s.u)
+                set_motion(0, len(bulk.mass), h, s.stage, s.pose, s.u, sweeps.bundles)
+                conserve_momentum(0, len(bulk.mass), s.pose_sum, s.pose, bulk, s.u)
                 if fast:
                     update_ccd_contacts(first, h, shapes, contacts, graph.order, sweeps, bulk, s.pose, s.u)
                 _relax(how, h, count, together, graph, sweeps, bulk, s.u)
@@ -476,4 +490,4 @@ def set_inverses(
     bulk,
 ):  # fmt: skip
     """Fill the inverse inertias of all bodies at their poses."""
-    conserve_momentum(pose, pose, bulk, u)
+    conserve_momentum(0, len(bulk.mass), pose, pose, bulk, u)

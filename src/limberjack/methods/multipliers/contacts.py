@@ -21,7 +21,7 @@ from limberjack.constraints.runtime import apart_bodies
 from limberjack.errors import Status, UnsupportedByMethod
 from limberjack.maximal.bodies import POSE, RIGID
 from limberjack.maximal.contacts import contact_forces, contact_room, new_contact_rows
-from limberjack.maximal.solve import STIFFEST
+from limberjack.maximal.solve import PIECES, STIFFEST
 from limberjack.methods.multipliers.method import MultipliersStepper
 from limberjack.methods.multipliers.options import STABILIZATIONS, Multipliers
 from limberjack.methods.multipliers.rattle import take_rattle_steps
@@ -34,6 +34,8 @@ __all__ = ["ContactStepper", "take_contact_steps"]
 
 # Gap up to which contacts are detected [m].
 _MARGIN = 1e-3
+# A step with contacts is divided into at most so many.
+_MOST_PARTS = 64
 
 
 class Saved(NamedTuple):
@@ -116,13 +118,81 @@ def _step(
     return status
 
 
+@inner
+def _contact_step(
+    setup, tree, structure, springs, drives, armature, span, shapes, filters, extent, terms, code, first_order,
+    stabilization, driven, dt, substeps, h, rate, tolerance, at, gravity, may_divide, wrenches, applied, e, saddle,
+    broad, rows, with_contacts, saved, s, contacts, force, solved,
+):  # fmt: skip
+    """Take one step of dt with contacts, or a part of one; return a status, and pieces to divide it into, 1 = none.
+
+    The forces of contacts are constant in a step. Where the step without them is taken in pieces, they are found for
+    each: bodies that joints pull at hard would go on turning under forces of a pose that has passed.
+    """
+    solved[0] = 0
+    if first_order:
+        _copy_state(True, setup.table, e, s, saved)
+        status = _step(
+            setup, tree, structure, springs, drives, armature, span, code, first_order, stabilization, driven,
+            substeps, h, rate, tolerance, at, wrenches, applied, e, s, saddle,
+        )  # fmt: skip
+        # before the move and its projection: they belong to the poses at which the contacts are
+        _copy(s.u_sum, saved.predicted)
+        _copy_state(False, setup.table, e, s, saved)
+        if status != 0:
+            return status, 1
+        _set_reach(extent, dt, 0.0, saved.predicted, saved.reach)
+    else:
+        _set_reach(extent, dt, gravity, s.u, saved.reach)
+    status = detect(shapes, filters, s.pose, saved.reach, _MARGIN, broad, contacts)
+    if status != 0:
+        return status, 1
+    if contacts.count[0] == 0:
+        status = _step(
+            setup, tree, structure, springs, drives, armature, span, code, first_order, stabilization, driven,
+            substeps, h, rate, tolerance, at, wrenches, applied, e, s, saddle,
+        )  # fmt: skip
+        return status, 1
+    if not contact_room(rows, contacts):
+        return Status.MORE_CONTACTS + 0, 1
+    if not first_order:
+        _copy_state(True, setup.table, e, s, saved)
+        status = _step(
+            setup, tree, structure, springs, drives, armature, span, code, first_order, stabilization, driven,
+            substeps, h, rate, tolerance, at, wrenches, applied, e, s, saddle,
+        )  # fmt: skip
+        _copy(s.u, saved.predicted)
+        _copy_state(False, setup.table, e, s, saved)
+        if status != 0:
+            return status, 1
+        if may_divide and s.report[PIECES] > 1.0:
+            return 0, int(s.report[PIECES])
+    status = contact_forces(
+        rows, contacts, terms, first_order, gravity, at, dt, e, s.u, saved.predicted, wrenches, s.stiffness,
+        dt * s.report[STIFFEST] > 1.0, force, with_contacts,
+    )  # fmt: skip
+    if status == 0:
+        # forces of the last step are not those of this one
+        s.fresh[0] = SAME_STIFFNESS if first_order else 0
+        status = _step(
+            setup, tree, structure, springs, drives, armature, span, code, first_order, stabilization, driven,
+            substeps, h, rate, tolerance, at, with_contacts, applied, e, s, saddle,
+        )  # fmt: skip
+        s.fresh[0] = 0
+    if status == 0:
+        solved[0] = contacts.count[0]
+        if may_divide and not first_order and s.report[PIECES] > 1.0:
+            return 0, int(s.report[PIECES])
+    return status, 1
+
+
 @kernel
 def take_contact_steps(
     # model
     setup, tree, structure, springs, drives, armature, span, shapes, filters, extent, terms,
     # in
     code, first_order, stabilization, driven, n, dt, substeps, h, rate, tolerance, time, wrenches, applied, e, saddle,
-    broad, rows, with_contacts, saved,
+    broad, rows, with_contacts, saved, begin,
     # out
     s, contacts, force, solved,
 ):  # fmt: skip
@@ -140,7 +210,7 @@ def take_contact_steps(
         broad: work arrays of the detection.
         rows: work arrays of the contacts' forces.
         with_contacts: room for the wrenches, those of contacts included.
-        saved: room for a state.
+        saved, begin: room for a state each.
         s: the state.
         contacts: those of the last step.
         force: (room, 3) their forces.
@@ -152,60 +222,24 @@ def take_contact_steps(
     g = setup.gravity
     gravity = math.sqrt(g[0] * g[0] + g[1] * g[1] + g[2] * g[2])
     for step in range(n):
-        at = time + step * dt
-        solved[0] = 0
-        if first_order:
-            _copy_state(True, setup.table, e, s, saved)
-            status = _step(
-                setup, tree, structure, springs, drives, armature, span, code, first_order, stabilization, driven,
-                substeps, h, rate, tolerance, at, wrenches, applied, e, s, saddle,
-            )  # fmt: skip
-            # before the move and its projection: they belong to the poses at which the contacts are
-            _copy(s.u_sum, saved.predicted)
-            _copy_state(False, setup.table, e, s, saved)
-            if status != 0:
-                return step, status
-            _set_reach(extent, dt, 0.0, saved.predicted, saved.reach)
-        else:
-            _set_reach(extent, dt, gravity, s.u, saved.reach)
-        status = detect(shapes, filters, s.pose, saved.reach, _MARGIN, broad, contacts)
-        if status != 0:
-            return step, status
-        if contacts.count[0] == 0:
-            status = _step(
-                setup, tree, structure, springs, drives, armature, span, code, first_order, stabilization, driven,
-                substeps, h, rate, tolerance, at, wrenches, applied, e, s, saddle,
-            )  # fmt: skip
-            if status != 0:
-                return step, status
-            continue
-        if not contact_room(rows, contacts):
-            return step, Status.MORE_CONTACTS
+        at, parts, part, status = time + step * dt, 1, 0, 0
         if not first_order:
-            _copy_state(True, setup.table, e, s, saved)
-            status = _step(
-                setup, tree, structure, springs, drives, armature, span, code, first_order, stabilization, driven,
-                substeps, h, rate, tolerance, at, wrenches, applied, e, s, saddle,
+            _copy_state(True, setup.table, e, s, begin)
+        while part < parts and status == 0:
+            status, pieces = _contact_step(
+                setup, tree, structure, springs, drives, armature, span, shapes, filters, extent, terms, code,
+                first_order, stabilization, driven, dt / parts, substeps, h / parts, rate, tolerance,
+                at + part * (dt / parts), gravity, parts < _MOST_PARTS, wrenches, applied, e, saddle, broad, rows,
+                with_contacts, saved, s, contacts, force, solved,
             )  # fmt: skip
-            _copy(s.u, saved.predicted)
-            _copy_state(False, setup.table, e, s, saved)
-            if status != 0:
-                return step, status
-        status = contact_forces(
-            rows, contacts, terms, first_order, gravity, at, dt, e, s.u, saved.predicted, wrenches, s.stiffness,
-            dt * s.report[STIFFEST] > 1.0, force, with_contacts,
-        )  # fmt: skip
-        if status == 0:
-            # forces of the last step are not those of this one
-            s.fresh[0] = SAME_STIFFNESS if first_order else 0
-            status = _step(
-                setup, tree, structure, springs, drives, armature, span, code, first_order, stabilization, driven,
-                substeps, h, rate, tolerance, at, with_contacts, applied, e, s, saddle,
-            )  # fmt: skip
-            s.fresh[0] = 0
+            part += 1
+            if pieces > 1 and status == 0:
+                parts, part = min(parts * pieces, _MOST_PARTS), 0
+                _copy_state(False, setup.table, e, s, begin)
         if status != 0:
+            if not first_order:
+                _copy_state(False, setup.table, e, s, begin)
             return step, status
-        solved[0] = contacts.count[0]
     return n, 0
 
 
@@ -240,10 +274,8 @@ class ContactStepper(MultipliersStepper):
         room, s = self._room_for_contacts, self._s
         self._rows = new_contact_rows(self._model, self.whole, s, self._setup.soft, room, friction=self._has_friction)
         self._force = np.zeros((sum(room), 3))
-        self._saved = Saved(
-            np.zeros_like(s.pose), np.zeros_like(s.u), np.zeros_like(s.near_before), np.zeros_like(s.compound_before),
-            np.zeros_like(s.force), np.zeros_like(s.q), np.zeros_like(s.qd), np.zeros_like(s.u), np.zeros(len(s.pose)),
-        )  # fmt: skip
+        arrays = (s.pose, s.u, s.near_before, s.compound_before, s.force, s.q, s.qd, s.u, s.pose[:, 0])
+        self._saved, self._begun = (Saved(*(np.zeros(x.shape) for x in arrays)) for _ in range(2))
         first = int(self.whole.system.row_start[self._rows.limits[1]])
         self._terms = int(self.whole.table.term_start[first])
 
@@ -263,7 +295,7 @@ class ContactStepper(MultipliersStepper):
                 self._drive_span, d.shapes, d.filters, self._extent, self._terms, *how, n - taken, dt, self._substeps,
                 dt / self._substeps, options.rate, options.tolerance, time + taken * dt, own, tau, self._e,
                 self._saddle, d.broad, self._rows, Wrenches(np.zeros(room, np.int64), np.zeros((room, 9))),
-                self._saved, self._s, d.contacts, self._force, self._solved,
+                self._saved, self._begun, self._s, d.contacts, self._force, self._solved,
             )  # fmt: skip
             taken += int(more)
             if status == Status.MORE_CONTACTS:

@@ -102,7 +102,7 @@ def pieces_needed(h, k, limit):
 
 
 @inner
-def next_attempt(status, pieces, by_velocities):
+def next_attempt(status, pieces, by_velocities, springs):
     """Return pieces and route to repeat a step with after `status`; 0 pieces where nothing is left to try."""
     if status == Status.MORE_ROWS:
         return 0, by_velocities
@@ -112,8 +112,9 @@ def next_attempt(status, pieces, by_velocities):
         return more, by_velocities
     if by_velocities:
         return 0, True
-    # where forces have no bound pieces do not help; what turned too fast to close needs them here too
-    return (1 if stiff else _MOST_HALVES), True
+    # where forces have no bound pieces do not help; what turned too fast to close needs them here too, and so do
+    # springs, which projections would tighten
+    return (1 if stiff and springs == 0 else _MOST_HALVES), True
 
 
 @outlined

@@ -234,7 +234,7 @@ def take_rattle_steps(
             if status == 0:
                 break
             restore_before(setup.table, e, s)
-            pieces, by_velocities = next_attempt(status, pieces, by_velocities)
+            pieces, by_velocities = next_attempt(status, pieces, by_velocities, len(springs.link))
             if pieces == 0:
                 return step, status
         if not driven:

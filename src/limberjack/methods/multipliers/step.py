@@ -272,7 +272,7 @@ def take_steps(
             restore_before(setup.table, e, s)
             if stabilization != PROJECT:
                 return step, status
-            pieces, by_velocities = next_attempt(status, pieces, by_velocities)
+            pieces, by_velocities = next_attempt(status, pieces, by_velocities, len(springs.link))
             if pieces == 0 or (first_order and by_velocities):
                 return step, status
         if not driven:
