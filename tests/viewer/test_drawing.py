@@ -200,6 +200,36 @@ def test_a_camera_that_was_given_follows_before_the_model_leaves_its_picture():
     assert abs(camera.look_at[0] - 3.0) < math.tan(0.5 * eye.angle) * 4.0
 
 
+def test_a_camera_that_a_user_has_turned_follows_though_its_page_reports_late():
+    """Reports that are three frames old neither hold the camera back nor change its direction; a new target is kept."""
+    from types import SimpleNamespace
+
+    from limberjack.viewer.framing import Framing
+
+    b = lj.Builder("ball")
+    b.add_body("ball", mass=1.0, inertia=(0.1, 0.1, 0.1))
+    b.add_shape_sphere("ball", 0.2)
+    framing = Framing(Drawing(b.build()), [np.array([0.0, 0, 0, 1, 0, 0, 0])], 1, None, None)
+    eye = framing.home(1.0)
+    framing.tell(eye)
+    turned = np.array((0.3, 2.0, 0.4))
+    camera = SimpleNamespace(position=eye.target + turned, look_at=eye.target, aspect=1.0)
+    old = [(camera.position, camera.look_at)] * 3
+    for k in range(200):
+        middle = np.array((0.02 * k, 0.0, 0.0))
+        framing.follow(middle, [camera])
+        old.append((camera.position, camera.look_at))
+        if k % 2:
+            camera.position, camera.look_at = old[-4]
+    camera.position, camera.look_at = old[-1]
+    assert np.allclose(camera.position - camera.look_at, turned)
+    assert abs(camera.look_at[0] - middle[0]) < 0.3
+    aside = np.array((0.0, 0.5, 0.0))
+    camera.position, camera.look_at = camera.position + aside, camera.look_at + aside
+    framing.follow(middle + (0.4, 0.0, 0.0), [camera])
+    assert camera.look_at[1] == pytest.approx(0.5) and camera.look_at[0] > middle[0]
+
+
 def test_strings_span_their_ends():
     """The pose of a string takes the ends of a unit rod along z to where they belong, whatever the direction."""
     rng = np.random.default_rng(5)

@@ -148,6 +148,9 @@ class Doctor:
     def __call__(self) -> int:
         """Print what is found."""
         from limberjack.cli.doctor import diagnosis
+        from limberjack.cli.warmup import watched
 
-        terminal.console().print(terminal.grid(diagnosis()))
+        with watched(terminal.console(), "full"):
+            found = diagnosis()
+        terminal.console().print(terminal.grid(found))
         return 0

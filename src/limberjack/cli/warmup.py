@@ -42,6 +42,7 @@ from limberjack.reduced import control_dynamics
 from limberjack.reduced.assembly_tree import new_assembly, new_coefficients
 from limberjack.reduced.dynamics import forward_dynamics, forward_kinematics, inverse_dynamics, jacobian, mass_matrix
 from limberjack.scenes.weinstein import net
+from limberjack.simulation.compiling import remaining
 from limberjack.simulation.simulation import Simulation
 from limberjack.viewer.camera import Eye
 from limberjack.viewer.drawing import Drawing
@@ -359,8 +360,12 @@ def watched(console: Any, name: str) -> Iterator[None]:
     with Progress(*columns, console=console, transient=True) as progress:
         task = progress.add_task(f"{name}: loading", total=None)
 
+        begin = time.perf_counter()
+
         def tell(function: str, count: int) -> None:
-            text = f"{name}: compiling, at the first use only; function {count}, {function}"
+            left = remaining(name, time.perf_counter() - begin, count)
+            more = "" if left is None else f", at most {left:.0f} s more"
+            text = f"{name}: compiling, at the first use only; function {count}, {function}{more}"
             progress.update(task, description=text)
 
         with event.install_listener("numba:compile", _Watch(tell)):

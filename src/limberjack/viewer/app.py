@@ -325,7 +325,7 @@ class Viewer:
             try:
                 now = time.perf_counter()
                 compiling = self.runner.compiling
-                self.panel.run.show_compiling(compiling)
+                self.panel.run.show_compiling(compiling, self.sim.method.name)
                 if frame is not None:
                     last = frame.number
                     if frame.generation != generation:

@@ -51,6 +51,7 @@ class Framing:
         self._drawing, self._runs, self._exact = drawing, runs, exact
         self._way = None if way is None else np.array(way, float)
         self.keep = True
+        self._leads: dict[int, tuple[np.ndarray, deque[np.ndarray]]] = {}  # of cameras that users have moved
         self._told: deque[np.ndarray] = deque(maxlen=40)
         self.see(motion)
 
@@ -127,7 +128,21 @@ class Framing:
             if own:
                 self._aim(camera)
             else:
-                camera.position = camera.position + step  # the target moves along
+                self._take_along(camera, self.anchor + self.moved, step)
+
+    def _take_along(self, camera: Any, middle: np.ndarray, step: np.ndarray) -> None:
+        """Move the camera of a user by a step of the middle it follows, with the direction and distance it has now.
+
+        What pages report is late: the target follows from how far the user has it from the middle, not from the report.
+        """
+        look, off = np.array(camera.look_at), np.array(camera.position) - np.array(camera.look_at)
+        lead, told = self._leads.setdefault(id(camera), (look - middle + step, deque([look], maxlen=40)))
+        if min(float(np.linalg.norm(look - one)) for one in told) > 1e-3 * float(np.linalg.norm(off)):
+            lead = look - middle + step  # a user has moved the target
+        target = middle + lead
+        told.append(target)
+        self._leads[id(camera)] = lead, told
+        camera.position, camera.look_at = target + off, target
 
     def is_ours(self, camera: Any) -> bool:
         """Return whether a camera looks as it was told, now or a moment ago: no user has turned it or come nearer."""

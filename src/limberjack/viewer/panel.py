@@ -15,6 +15,7 @@ import numpy as np
 from limberjack import scenes
 from limberjack.methods import METHODS
 from limberjack.model.model import Model
+from limberjack.simulation.compiling import remaining
 from limberjack.simulation.simulation import Simulation
 from limberjack.viewer.colors import MODES
 from limberjack.viewer.history import error_in
@@ -116,18 +117,21 @@ class RunSection(Section):
         if title in scenes.names():
             self.scene.value = title
 
-    def show_compiling(self, compiling: tuple[float, int] | None) -> None:
-        """Show time [s] and functions of a compilation, or remove them (None)."""
+    def show_compiling(self, compiling: tuple[float, int] | None, method: str) -> None:
+        """Show time [s] and functions of a compilation for a method, or remove them (None)."""
         if compiling is None:
             if self.progress.visible:
                 self.progress.visible = False
             return
         seconds, functions = compiling
+        left = remaining(method, seconds, functions)
+        more = "" if left is None else f", at most {left:.0f} s more"
         self.status.content = (
-            f"**compiling ...** {functions} functions, {seconds:.0f} s (once; the result is kept on disk)"
+            f"**compiling ...** {functions} functions, {seconds:.0f} s{more} (once; the result is kept on disk)"
         )
-        # methods have some hundred functions each; the total is not known in advance
-        self.progress.value = 100.0 * (1.0 - math.exp(-functions / 150.0))
+        # where the total is not known: methods have some hundred functions each
+        share = 1.0 - math.exp(-functions / 150.0) if left is None else seconds / (seconds + left)
+        self.progress.value = 100.0 * share
         self.progress.visible = True
 
 
