@@ -10,6 +10,6 @@ def test_the_rest_is_estimated_at_the_pace_so_far():
     """Half of the functions done means as long again; too few or all of them say nothing."""
     for method, count in FUNCTIONS.items():
         assert method in METHODS
-        assert remaining(method, 30.0, count // 2) == 30.0
+        assert abs((remaining(method, 30.0, count // 2) or 0.0) - 30.0) < 0.2
         assert remaining(method, 30.0, 3) is None and remaining(method, 30.0, count) is None
     assert remaining("midpoint", 30.0, 100) is None

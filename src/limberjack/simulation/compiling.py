@@ -6,7 +6,7 @@ __all__ = ["FUNCTIONS", "remaining"]
 
 # Functions that the first step of a method compiles with nothing in the cache, loops and contacts included; less where
 # a model has neither, or where another method has left some there.
-FUNCTIONS = {"full": 500, "adaptive": 590, "multipliers": 630, "impulses": 640}
+FUNCTIONS = {"full": 500, "adaptive": 590, "multipliers": 630, "displacements": 685, "impulses": 640}
 
 
 def remaining(method: str, seconds: float, done: int) -> float | None:
