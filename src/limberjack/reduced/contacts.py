@@ -709,7 +709,6 @@ def _sweeps(first, last, most, enough, packed):
                 steps = _MOST_STEPS
             if change < enough or (change < _STALLED and change > 0.5 * before):
                 break
-    _forget_responses(first, last, packed)
     packed.report[1], packed.report[2] = max(packed.report[1], done), max(packed.report[2], change)
     return change
 
@@ -791,7 +790,9 @@ def projected_gauss_seidel(count, enough, packed):
             last += 1
         for attempt in range(3):
             change = _sweeps(first, last, most, enough, packed)
-            if not (change > _DIVERGED or _gains(first, last, packed)) or attempt == 2:
+            again = attempt < 2 and (change > _DIVERGED or _gains(first, last, packed))
+            _forget_responses(first, last, packed)
+            if not again:
                 break
             for i in range(first, last):
                 k = packed.order[i]
