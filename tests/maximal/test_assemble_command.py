@@ -73,11 +73,25 @@ URDF = f"""<robot name="hand"><link name="palm"/><link name="f1">{_INERTIAL}</li
 </robot>"""
 
 
-@pytest.mark.parametrize(("suffix", "text"), [("xml", MJCF), ("urdf", URDF)])
-def test_files_are_assembled(suffix, text, tmp_path, capsys):
-    """Loops of an MJCF file that start open, and mimics of a URDF, close; what is written starts closed."""
-    path, out = tmp_path / f"one.{suffix}", tmp_path / "closed.json"
-    path.write_text(text)
+def open_bars(tmp_path):
+    """Return a native file of the bars whose loop is open at its start; an MJCF file would be loaded closed."""
+    path = tmp_path / "bars.xml"
+    path.write_text(MJCF)
+    with pytest.warns(lj.ModelWarning, match="starts where they are closed"):
+        model = lj.load(path)
+    return lj.save(with_start(model, np.zeros(model.nq)), tmp_path / "bars.json")
+
+
+def hand(tmp_path):
+    path = tmp_path / "hand.urdf"
+    path.write_text(URDF)
+    return path
+
+
+@pytest.mark.parametrize("make", [open_bars, hand])
+def test_files_are_assembled(make, tmp_path, capsys):
+    """Loops of a file that start open, and mimics of a URDF, close; what is written starts closed."""
+    path, out = make(tmp_path), tmp_path / "closed.json"
     model = lj.load(path)
     start = Assembler(model)
     start.correct(0, 0)

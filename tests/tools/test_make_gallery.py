@@ -20,7 +20,8 @@ def pixels(path: Path) -> np.ndarray:
 
 def test_every_scene_has_its_small_picture():
     """The folder has one picture per scene, and none of a scene that is gone."""
-    assert sorted(path.stem for path in make_gallery.SMALL.iterdir()) == sorted(lj.scenes.names())
+    own = [name for name in lj.scenes.names() if hasattr(lj.scenes, name)]  # without those of examples in the docs
+    assert sorted(path.stem for path in make_gallery.SMALL.iterdir()) == sorted(own)
 
 
 @pytest.mark.parametrize(

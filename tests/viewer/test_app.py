@@ -370,7 +370,7 @@ def test_runs_side_by_side_keep_step(adaptive):
     assert [run.label for run in runs] == ["budget 12", "budget 2", "full"]
     assert until(lambda: all(len(run.history) > 5 for run in runs))
     times = adaptive.runner.ask(lambda sim: [run.sim.time for run in runs])
-    assert len(set(times)) == 1
+    assert max(times) - min(times) < 1e-12
     assert until(lambda: [run.history[-1].numbers.get("active joints") for run in runs] == [12.0, 2.0, None])
     offsets = np.array([stage.offset for stage in adaptive._stages])
     size = adaptive._framing.box[1] - adaptive._framing.box[0]

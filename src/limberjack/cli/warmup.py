@@ -276,6 +276,7 @@ def jobs() -> Iterator[tuple[str, Callable[[], Any]]]:
     yield "contacts in impulses", lambda: _with_contacts("impulses")
     yield "contacts in multipliers", lambda: _with_contacts("multipliers")
     yield "collisions in impulses", _events
+    yield "threads of impulses", lambda: Simulation(_box(), Impulses(threads=2)).step(2)
     for name in METHODS:
         if name not in long:
             yield f"method {name}", lambda name=name: _method(name)

@@ -187,20 +187,18 @@ class ContactSet:
         return out
 
     def state_arrays(self) -> dict[str, np.ndarray]:
-        """Return the forces of contacts by name, and those of dry friction unless all are zero."""
+        """Return the forces of contacts by name, and those of dry friction."""
         count = int(self.warm_start.count[0])
-        out = {
+        return {
             "list_contacts": self.warm_start.name[:count].copy(),
             "list_impulses": self.warm_start.impulse[:count, :4].copy(),
+            "list_torques": self.torques().copy(),
+            "dry_friction": self.state.dry.copy(),
         }
-        for name, array in (("list_dry_friction", self.state.dry), ("list_torques", self.torques())):
-            if array.any():
-                out[name] = array.copy()
-        return out
 
     def set_state_arrays(self, arrays: dict[str, np.ndarray]) -> None:
         """Set what `state_arrays` returned."""
-        self.state.dry[:] = arrays.get("list_dry_friction", 0.0)
+        self.state.dry[:] = arrays["dry_friction"]
         count = len(arrays["list_contacts"])
         while count > len(self.warm_start.impulse):
             self.detector.contacts.count[1] = count
@@ -210,7 +208,7 @@ class ContactSet:
             arrays["list_contacts"],
             arrays["list_impulses"],
         )
-        self.warm_start.impulse[:count, 4:] = arrays.get("list_torques", 0.0)
+        self.warm_start.impulse[:count, 4:] = arrays["list_torques"]
 
     def stats(self) -> dict[str, Any]:
         """Return contacts, sweeps and the last change of velocity they made, and the deepest overlap."""

@@ -64,6 +64,7 @@ __all__ = [
     "take_normal_alone",
     "take_contact_steps",
     "wakes",
+    "work_of_contacts",
     "write_torque",
 ]
 
@@ -1233,6 +1234,52 @@ def _write_forces(count, h, applied, own, contacts, found, state, wrenches):
             at += 1
     for k in range(at, len(wrenches.link)):
         wrenches.link[k] = -1
+
+
+@inner
+def _velocity_at(i, point, velocities, pose):
+    """Return the velocity of a point of the world that moves with link i; the world's is 0."""
+    if i < 0:
+        return 0.0, 0.0, 0.0
+    cx, cy, cz = cross(
+        velocities[i, 0], velocities[i, 1], velocities[i, 2], point[0] - pose[i, 0], point[1] - pose[i, 1],
+        point[2] - pose[i, 2],
+    )  # fmt: skip
+    return velocities[i, 3] + cx, velocities[i, 4] + cy, velocities[i, 5] + cz
+
+
+@inner
+def _along(k, x, y, z, p):
+    """Return the product of a velocity and the impulse, or its moment, of block k."""
+    a, l = p.axes, p.lam  # noqa: E741
+    return (
+        l[k, 0] * (a[k, 0] * x + a[k, 1] * y + a[k, 2] * z)
+        + l[k, 1] * (a[k, 3] * x + a[k, 4] * y + a[k, 5] * z)
+        + l[k, 2] * (a[k, 6] * x + a[k, 7] * y + a[k, 8] * z)
+    )
+
+
+@outlined
+def work_of_contacts(count, contacts, qd, velocities, state):
+    """Return what the impulses of contacts and dry friction do at velocities qd, those of links given [J]."""
+    p, out = state.packed, 0.0
+    for k in range(count):
+        if p.kind[k] == DRY_FRICTION:
+            out += p.lam[k, 0] * qd[p.source[k]]
+        elif _wide(p.kind[k]):
+            c = p.source[k]
+            a, b = contacts.link_a[c], contacts.link_b[c]
+            if p.kind[k] == CONTACT:
+                point = (contacts.point[c, 0], contacts.point[c, 1], contacts.point[c, 2])
+                x, y, z = _velocity_at(a, point, velocities, state.pose)
+                ox, oy, oz = _velocity_at(b, point, velocities, state.pose)
+            else:
+                x, y, z = velocities[a, 0], velocities[a, 1], velocities[a, 2]
+                ox = oy = oz = 0.0
+                if b >= 0:
+                    ox, oy, oz = velocities[b, 0], velocities[b, 1], velocities[b, 2]
+            out += _along(k, x - ox, y - oy, z - oz, p)
+    return out
 
 
 @outlined

@@ -59,6 +59,7 @@ from limberjack.reduced.contacts import (
     set_poses,
     take_normal_alone,
     wakes,
+    work_of_contacts,
     write_torque,
 )
 from limberjack.reduced.integrate import advance
@@ -426,7 +427,7 @@ def _solve_contacts(links, external, rows, blocks, span, h, w, contact):
     projected_gauss_seidel(count, CONVERGED, p)
     status = _apply_contacts(links, external, rows, blocks, span, count, h, 1.0, w, contact)
     if status == 0 and _has_row_blocks(count, p):
-        part = _part_without_gain(links, rows, blocks, span, h, w, t)
+        part = _part_without_gain(links, blocks, span, count, h, w, contact)
         if part < 1.0:
             status = _apply_contacts(links, external, rows, blocks, span, count, h, part - 1.0, w, contact)
             for k in range(count):
@@ -467,37 +468,31 @@ def _apply_contacts(links, external, rows, blocks, span, count, h, share, w, con
     return 0
 
 
-@inner
-def _energy_at(links, span, qd, w):
-    """Return the kinetic energy of the links of a block and its rotors at velocities qd."""
-    link_velocities(links, span, qd, w.work, w.velocities)
-    out = moving_energy(links, span, w.velocities, w)
-    for v in range(span[DOF], span[DOF + 1]):
-        out += 0.5 * links.armature[v] * qd[v] * qd[v]
-    return out
+@outlined
+def _fill_velocities(links, blocks, span, qd, w, state):
+    """Fill w.velocities of the links of blocks that contacts act on."""
+    for k in range(len(blocks)):
+        if _touched(blocks, k, 1, state):
+            _set_span(blocks, k, span)
+            link_velocities(links, span, qd, w.work, w.velocities)
 
 
 @outlined
-def _part_without_gain(links, rows, blocks, span, h, w, state):
+def _part_without_gain(links, blocks, span, count, h, w, contact):
     """Return the part of the impulses of contacts that takes most energy, where all of them would add some, else 1.
 
     The rows of a step are solved with those of contacts by sweeps, and once more exactly with their impulses: where
     sweeps do not settle, as near singular poses of loops, the two differ, and contacts throw what they should stop.
+    What bodies that are led do is not their work.
     """
-    free, change = state.free_velocity, state.qd
-    gain = square = 0.0
-    for k in range(len(blocks)):
-        if not _touched(blocks, k, 1, state):
-            continue
-        _set_span(blocks, k, span)
-        for v in range(span[DOF], span[DOF + 1]):
-            change[v] = w.qd[v] + h * w.qdd[v]
-        gain += _energy_at(links, span, change, w) - _energy_at(links, span, free, w)
-        for v in range(span[DOF], span[DOF + 1]):
-            change[v] -= free[v]
-        square += _energy_at(links, span, change, w)
-    slope = gain - square
-    if not gain > GAINED_BY_CONTACTS * abs(slope) or not square > 0.0:
+    t, change = contact.state, contact.state.qd
+    _fill_velocities(links, blocks, span, t.free_velocity, w, t)
+    slope = work_of_contacts(count, contact.contacts, t.free_velocity, w.velocities, t)
+    for v in range(len(change)):
+        change[v] = w.qd[v] + h * w.qdd[v]
+    _fill_velocities(links, blocks, span, change, w, t)
+    square = 0.5 * (work_of_contacts(count, contact.contacts, change, w.velocities, t) - slope)
+    if not slope + square > GAINED_BY_CONTACTS * abs(slope) or not square > 0.0:
         return 1.0
     return min(max(-0.5 * slope / square, 0.0), 1.0)
 

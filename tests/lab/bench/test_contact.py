@@ -18,9 +18,10 @@ def test_the_quick_table_is_filled():
     with Watch("test") as watch:
         contact.fill(table, True, watch)
     assert not table.wrong
-    nets, boxes, asleep, rings, growth, games = (part.rows for part in table.parts)
+    nets, boxes, asleep, rings, growth, games, threads = (part.rows for part in table.parts)
     for row in (*nets, *boxes, *asleep, *rings, *growth, *games):
         assert isinstance(row["ms"], float) and row["ms"] > 0.0, row
+    assert all(row["same"] == "yes" for row in threads)
     for row in nets:
         if row["who"].startswith("impulses"):
             assert row["gap"] <= 0.1 and row["end"] < 1e-2

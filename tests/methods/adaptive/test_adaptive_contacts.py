@@ -248,7 +248,7 @@ def test_contacts_are_answered_by_the_phi_of_the_hybrid_tree(rng):
             i = model.body_index(contact.bodies[0])
             assert contact.bodies[1] == "world"
             at = slice(packed.start[k], packed.start[k + 1])
-            found = packed.y[at].T @ (packed.y[at] * packed.inverse[packed.column[at], None])
+            found = packed.y[at, :3].T @ (packed.y[at, :3] * packed.inverse[packed.column[at], None])
             positions, rotations = lj.forward_kinematics(model, q)
             arm = contact.position - positions[i] - matrix_from_quaternion(rotations[i]) @ model.arrays.body_com[i]
             wrenches = np.array([[*np.cross(arm, axis), *axis] for axis in packed.axes[k].reshape(3, 3)])

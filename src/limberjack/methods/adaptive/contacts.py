@@ -778,10 +778,10 @@ class ContactAdaptiveStepper(ConstrainedAdaptiveStepper):
     def state_arrays(self) -> dict[str, np.ndarray]:
         """Return what `ConstrainedAdaptiveStepper` does, and the forces of contacts and dry friction."""
         wrenches, own = self._contact_wrenches(), self._contact_set.state_arrays()
-        own.pop("list_dry_friction", None)  # of the clusters as they are now
+        own["dry_friction"] = self._dry.copy()
         return super().state_arrays() | own | {
             "list_push_link": wrenches.link.copy(), "list_push_data": wrenches.data.copy(),
-            "rub": self._friction_forces.copy(), "dry": self._dry.copy(),
+            "rub": self._friction_forces.copy(),
             **{f"{k}_free": v for k, v in self._free_step.contact_set.state_arrays().items()},
             "asleep": self._asleep.astype(np.uint8), "at_rest": self._at_rest.astype(np.uint8),
             "calm": self._calm.copy(), "quiet": self._quiet.copy(),
@@ -797,9 +797,9 @@ class ContactAdaptiveStepper(ConstrainedAdaptiveStepper):
     def set_state_arrays(self, arrays: dict[str, np.ndarray]) -> None:
         """Set what `state_arrays` returned."""
         super().set_state_arrays(arrays)
-        self._dry[:] = arrays["dry"]
+        self._dry[:] = arrays["dry_friction"]
         own = self._dry[self._moved] if len(self._moved) else self._dry
-        self._contact_set.set_state_arrays(arrays | {"list_dry_friction": own})
+        self._contact_set.set_state_arrays(arrays | {"dry_friction": own})
         self._known_wrenches = Wrenches(arrays["list_push_link"].copy(), arrays["list_push_data"].copy())
         self._friction_forces[:] = arrays["rub"]
         self._free_step.contact_set.set_state_arrays(
@@ -820,6 +820,7 @@ class ContactAdaptiveStepper(ConstrainedAdaptiveStepper):
             names = arrays[f"list_contacts{end}"]
             fits = fits and names.shape[1:] == (3,) and ((names[:, :2] >= 0) & (names[:, :2] < shapes)).all()
             fits = fits and arrays[f"list_impulses{end}"].shape == (len(names), 4)
+            fits = fits and arrays[f"list_torques{end}"].shape == (len(names), 3)
         if not (fits and np.isfinite([arrays["calm"], arrays["quiet"]]).all()):
             raise StateError(f'the contacts of this snapshot do not fit model "{self._model.name}"')
         super()._check_arrays(arrays)

@@ -133,7 +133,7 @@ class ImpulsesStepper(AttachedState):
         self._rows = Rows(
             np.zeros(rows), np.zeros(rows), np.zeros(rows), np.array(friction_rows, np.int64), np.array(most, float),
             np.full(len(whole.table.pair_link), -1, np.int64), np.zeros((16, 6)), np.zeros((len(whole.bodies.kind), 7)),
-            np.zeros((limits + len(soft.row) + len(friction_rows), 4)), np.zeros(1), np.zeros(3), soft, led_rows,
+            np.zeros((limits + len(soft.row) + len(friction_rows), 4)), np.zeros(1), np.zeros(4), soft, led_rows,
         )  # fmt: skip
         kinds, part = self._detector.shapes.kind, float(self._options.resistance)
         self._resistance = new_resistance(model, whole, kinds, part)
@@ -583,7 +583,7 @@ class ImpulsesStepper(AttachedState):
             text = f'joint "{name}" is open by {gap:.3g} m at {where}; try a smaller dt, more substeps or sweeps'
             return Diverged, name, f'{text}, or joints="global"'
         if status == Status.NOT_CONVERGED:
-            square, _, link = self._rows.fastest
+            square, _, link, _ = self._rows.fastest
             body = self._model.body_names[int(np.flatnonzero(self._model.arrays.body_link == int(link))[0])]
             frequency = math.sqrt(square)
             text = (

@@ -73,7 +73,8 @@ class Rows(NamedTuple):
     inverse: np.ndarray  # (n, 7) inverse inertias of the bodies, 0 for those of infinite mass
     sums: np.ndarray  # (limits + soft rows + friction rows, 4) accumulated impulses, see `joint_solve.py`
     span: np.ndarray  # (1,) the substep that dry friction acts over [s]
-    fastest: np.ndarray  # (3,) squared frequency that substeps have to resolve, 0 = they do; the last substep [s]; body
+    # (4,) squared frequency that substeps have to resolve, 0 = they do; last substep [s]; body; undivided substep [s]
+    fastest: np.ndarray
     soft: SoftRows
     led_rows: np.ndarray  # rows that lead bodies: those of constraints on such a body alone
 

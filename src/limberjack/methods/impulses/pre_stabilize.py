@@ -502,7 +502,8 @@ def lasting_pull(longest, bulk):
     """Return the square of the highest frequency at which joints turn a body in this and the last substep, and which.
 
     An impact pulls in one substep only, the harder the shorter this is: dividing it would resolve nothing. `pull` has
-    the sum of the parts of the substep, whose length undivided is `longest`, and is cleared.
+    the sum of the parts of the substep, whose length undivided is `longest`, of single substeps the most; it is
+    cleared.
     """
     most, at = 0.0, 0
     for i in range(len(bulk.pull)):
@@ -643,7 +644,10 @@ def pre_stabilize(
         return status
     _fastest(setup, rows.total, e, bulk)
     for i in range(len(bulk.pull)):
-        bulk.pull[i] += bulk.moving[i]
+        if bulk.pulled[i] == np.inf:  # single substeps resolve what pulls hardest in one of their parts
+            bulk.pull[i] = max(bulk.pull[i], bulk.moving[i] * rows.fastest[3] / h)
+        else:
+            bulk.pull[i] += bulk.moving[i]
     status = _newton(
         setup, tree, structure, how, h, time + h, first, count, graph.root, rows, sweeps, rounds, bulk, e, s, saddle
     )

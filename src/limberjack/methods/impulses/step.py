@@ -367,7 +367,7 @@ def take_steps(
         if status == 0 and parts > 1 and parts * substeps > MOST_SUBSTEPS:
             status = Status.NOT_CONVERGED + 0
         last, h, rows.fastest[0] = parts * substeps, longest / parts, 0.0
-        rows.fastest[1] = h
+        rows.fastest[1], rows.fastest[3] = h, longest
         begin_pull(substeps, bulk)
         for sub in range(last):
             if status != 0:
