@@ -37,6 +37,8 @@ _MANY = 4
 _SHAPES, _SEARCHES = 256, 16
 # From so many items on, threads search for pairs together.
 _MANY_ITEMS = 256
+# Of so few items, all pairs are looked at: cells would cost more.
+_FEW_ITEMS = 48
 
 
 class Broad(NamedTuple):
@@ -544,9 +546,14 @@ def _find_near(shapes, filters, pose, reach, margin, base, broad):
         n = _search_together(shapes, filters, pose, reach, margin, base, broad)
     if n < 0:
         n = _pair_planes(shapes, filters, pose, reach, margin, broad, 0, items, 0, len(broad.pairs), broad.pairs)
-        n = _pair_grid(
-            shapes, filters, pose, reach, margin, broad, base, 0, items, n, len(broad.pairs), broad.pairs
-        )  # fmt: skip
+        if items <= _FEW_ITEMS:
+            for i in range(items):
+                for j in range(i + 1, items):
+                    n = _pair_items(shapes, filters, pose, reach, margin, broad, i, j, n, len(broad.pairs), broad.pairs)
+        else:
+            n = _pair_grid(
+                shapes, filters, pose, reach, margin, broad, base, 0, items, n, len(broad.pairs), broad.pairs
+            )  # fmt: skip
     broad.count[0] = n
     if n <= len(broad.pairs):
         _sort_by(1, n, broad.pairs, broad.tally, broad.sorting)
@@ -570,9 +577,13 @@ def find_pairs(
     if not _place_shapes(shapes, pose, reach, margin, broad):
         n = -1
     else:
-        base = _fill_grid(
-            broad.item_start, broad.item_shape, broad.item_box, broad.bounds, broad.item_bounds, broad.item_cell,
-            broad.level_used, broad.bucket, broad.order,
-        )  # fmt: skip
+        base = 0.0
+        if len(broad.item_link) <= _FEW_ITEMS:
+            _bound_items(broad.item_start, broad.item_shape, broad.item_box, broad.bounds, broad.item_bounds)
+        else:
+            base = _fill_grid(
+                broad.item_start, broad.item_shape, broad.item_box, broad.bounds, broad.item_bounds, broad.item_cell,
+                broad.level_used, broad.bucket, broad.order,
+            )  # fmt: skip
         n = _find_near(shapes, filters, pose, reach, margin, base, broad)
     return n
