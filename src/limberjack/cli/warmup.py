@@ -41,6 +41,7 @@ from limberjack.model.spec import WORLD, Axis, Motor
 from limberjack.reduced import control_dynamics
 from limberjack.reduced.assembly_tree import new_assembly, new_coefficients
 from limberjack.reduced.dynamics import forward_dynamics, forward_kinematics, inverse_dynamics, jacobian, mass_matrix
+from limberjack.scenes.chains import pendulum
 from limberjack.scenes.weinstein import net
 from limberjack.simulation.compiling import remaining
 from limberjack.simulation.simulation import Simulation
@@ -266,6 +267,7 @@ def jobs() -> Iterator[tuple[str, Callable[[], Any]]]:
     for name in long:
         yield f"method {name}", lambda name=name: _method(name)
         yield f"loops in {name}", lambda name=name: _with_loops(name)
+    yield "figures in impulses", lambda: Simulation(pendulum(links=2), "impulses").step(2)
     yield "nets in impulses", lambda: _with_net("impulses")
     yield "collision", _collision
     yield "contacts in full", lambda: _with_contacts("full")
