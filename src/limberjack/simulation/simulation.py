@@ -36,8 +36,8 @@ from limberjack.simulation.handles import (
     loops_error,
     require_closed_loops,
 )
-from limberjack.simulation.kinematic import KinematicBodies
 from limberjack.simulation.measures import Energy, Measures, Momentum
+from limberjack.simulation.prescribed_motion import KinematicBodies
 from limberjack.simulation.reactions import joint_forces
 from limberjack.simulation.recorder import Bar, Frames, Uninterrupted
 from limberjack.simulation.snapshots import Snapshot

@@ -18,7 +18,7 @@ from __future__ import annotations
 
 from limberjack._jit import inner, kernel, outlined
 from limberjack.contact.bundles import set_motion, store_impulses, unpack_bundles
-from limberjack.contact.figures import FILLED
+from limberjack.contact.figure_sweeps import FILLED
 from limberjack.contact.restitution import collide
 from limberjack.contact.sleep import sleep_islands
 from limberjack.contact.sweeps import (
