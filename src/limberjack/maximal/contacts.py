@@ -30,7 +30,7 @@ from limberjack.linear.elimination import Tree, new_work, order_of, split
 from limberjack.linear.lcp import Workspace, new_workspace, solve_lcp
 from limberjack.linear.saddle import row_mobility
 from limberjack.linear.tree import factor
-from limberjack.maximal.geometric_stiffness import add_inertia
+from limberjack.maximal.bodies import add_geometric_inertia
 from limberjack.maximal.inserted_rows import with_contact_slots
 from limberjack.maximal.rows import Evaluation, Maximal, free_joints_of, new_evaluation
 from limberjack.maximal.soft_rows import SoftRows, set_soft_compliance
@@ -450,7 +450,7 @@ def contact_forces(
     _set_compliance(setup.table, h, first_order, w.compliance)
     set_soft_compliance(setup.soft, w.compliance)
     if first_order and stiff:
-        add_inertia(setup.bodies, h, stiffness, local.m)
+        add_geometric_inertia(setup.bodies, h, stiffness, local.m)
     if factor(system, w.tree, local.m, local.j, w.compliance, w.work) != 0:
         return Status.INFEASIBLE
     listed, first, _ = list_rows(

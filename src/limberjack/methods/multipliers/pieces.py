@@ -28,9 +28,8 @@ import numpy as np
 from limberjack._jit import inner, outlined
 from limberjack.constraints.rows import COORDINATES, ROWS
 from limberjack.errors import Status
-from limberjack.maximal.bodies import POSE, move_bodies
+from limberjack.maximal.bodies import POSE, add_geometric_inertia, move_bodies
 from limberjack.maximal.forces import forces
-from limberjack.maximal.geometric_stiffness import add_inertia
 from limberjack.maximal.rows import evaluate
 from limberjack.maximal.soft_rows import AT_END, set_soft_laws, switch_soft_rows
 from limberjack.maximal.solve import (
@@ -187,7 +186,7 @@ def velocity_step(
             stiffest = set_stiffness(setup, 1.0 / h, e, s)
             if h * h * stiffest <= 1.0:
                 break
-            add_inertia(setup.bodies, h * h, s.stiffness, e.m)
+            add_geometric_inertia(setup.bodies, h * h, s.stiffness, e.m)
     for k in range(nu):
         s.u[k] += saddle.a[k]
         if not abs(s.u[k]) < HUGE:

@@ -24,9 +24,8 @@ import numpy as np
 
 from limberjack._jit import inner, kernel, outlined
 from limberjack.errors import Status
-from limberjack.maximal.bodies import POSE, move_bodies, normalize_poses, pose_rates
+from limberjack.maximal.bodies import POSE, add_geometric_inertia, move_bodies, normalize_poses, pose_rates
 from limberjack.maximal.forces import count_turns, forces
-from limberjack.maximal.geometric_stiffness import add_inertia
 from limberjack.maximal.rows import evaluate
 from limberjack.maximal.soft_rows import AT_END, CONSERVING, add_soft_forces, set_soft_laws, switch_soft_rows
 from limberjack.maximal.solve import (
@@ -91,7 +90,7 @@ def _accelerate(
         # with contacts, the inertia of the step without them: their forces were found with it
         stiffest = s.report[STIFFEST] if s.fresh[0] == SAME_STIFFNESS else set_stiffness(setup, 1.0, e, s)
     if h * stiffest > 1.0:
-        add_inertia(setup.bodies, h, s.stiffness, e.m)
+        add_geometric_inertia(setup.bodies, h, s.stiffness, e.m)
         forces(setup, springs, drives, armature, span, driven, is_soft, wrenches, applied, pose, e, s, saddle.f)
         status = factor_and_solve(
             setup, tree, structure, np.int64(2), h, stabilization, rate, ACTIVE_TOLERANCE, False, e, s, saddle
