@@ -23,7 +23,7 @@ from limberjack.maximal.soft_rows import SoftRows, set_soft_rhs
 __all__ = [
     "ACTIVE_TOLERANCE", "BAUMGARTE", "BY_VELOCITIES", "FIRST_ORDER", "GAP_ALLOWED", "HUGE", "MAX_ITERATIONS", "MIDWAY",
     "NO_STABILIZATION", "PIECES", "PROJECT", "REPORT", "STIFFEST", "STIFFEST_BODY", "Setup", "State", "evaluate_state",
-    "factor_and_solve",
+    "factor_and_solve", "finite_status",
     "project", "set_rhs", "solve_with_factor", "worst_row",
 ]  # fmt: skip
 
@@ -271,3 +271,12 @@ def evaluate_state(
     read_coordinates(setup, s.pose, e, s.q, s.qd)
     worst, at = worst_row(setup, e, s)
     s.report[1], s.report[2] = worst, at
+
+
+@outlined
+def finite_status(u):
+    """Return 0, or Status.NOT_FINITE + the first velocity that is not finite."""
+    for k in range(len(u)):
+        if not abs(u[k]) < HUGE:
+            return Status.NOT_FINITE + k
+    return 0

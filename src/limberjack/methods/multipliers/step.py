@@ -31,22 +31,21 @@ from limberjack.maximal.soft_rows import AT_END, CONSERVING, add_soft_forces, se
 from limberjack.maximal.solve import (
     ACTIVE_TOLERANCE,
     FIRST_ORDER,
-    HUGE,
     MIDWAY,
     PROJECT,
     STIFFEST,
     factor_and_solve,
+    finite_status,
     project,
 )
 from limberjack.methods.multipliers.pieces import (
     DISSIPATIVE,
     SWITCHES,
+    copy_state,
     next_attempt,
     note_attempt,
     note_forces,
     pieces_needed,
-    restore_before,
-    save_before,
     set_stiffness,
     velocity_step,
 )
@@ -157,9 +156,9 @@ def _one_step(
                     s.u[k] = s.u_sum[k]
             move_bodies(bodies, h, start_u if code == EULER and not first_order else s.u, s.pose)
         if stage == stages - 1:
-            for k in range(nu):
-                if not abs(s.u[k]) < HUGE:
-                    return Status.NOT_FINITE + k
+            status = finite_status(s.u)
+            if status != 0:
+                return status
         if stabilization == PROJECT and (has_loops or stage == stages - 1):
             status = project(setup, tree, structure, at, tolerance, rows, e, s, saddle)
             if status != 0:
@@ -214,10 +213,7 @@ def _take_pieces(
         s.fresh[0] = 1 if status == 0 else 0
         if status != 0:
             return status
-    for k in range(len(s.u)):
-        if not abs(s.u[k]) < HUGE:
-            return Status.NOT_FINITE + k
-    return 0
+    return finite_status(s.u)
 
 
 @kernel
@@ -257,7 +253,7 @@ def take_steps(
     """
     guarded = stabilization == PROJECT and code != EULER and not first_order
     for step in range(n):
-        save_before(setup.table, e, s)
+        copy_state(True, setup.table, e, s, s.before, s.u_before, s.near_before, s.compound_before)
         pieces, by_velocities = 1, False
         while True:
             status = _take_pieces(
@@ -268,7 +264,7 @@ def take_steps(
             note_attempt(pieces, by_velocities, s.report)
             if status == 0:
                 break
-            restore_before(setup.table, e, s)
+            copy_state(False, setup.table, e, s, s.before, s.u_before, s.near_before, s.compound_before)
             if stabilization != PROJECT:
                 return step, status
             pieces, by_velocities = next_attempt(status, pieces, by_velocities, len(springs.link))
