@@ -44,8 +44,9 @@ from limberjack.reduced.rows import (
     solve_rows,
     takes_known,
 )
-from limberjack.reduced.step import EULER, HUGE, IMPLICIT, RK4
+from limberjack.reduced.step import EULER, IMPLICIT, RK4
 from limberjack.reduced.work import P, based
+from limberjack.spatial.arrays import HUGE
 from limberjack.spatial.vectors import cross
 
 __all__ = [

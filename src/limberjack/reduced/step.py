@@ -26,13 +26,12 @@ from limberjack.reduced.integrate import add_stage, begin_stages, end_stages, ex
 from limberjack.reduced.kinematics import kinematics
 from limberjack.reduced.momentum import add_outer_forces, restore_momentum, start_momentum_targets
 from limberjack.reduced.work import LINKS, based, take_block
+from limberjack.spatial.arrays import HUGE
 
 __all__ = ["Buffers", "INTEGRATORS", "dynamics", "new_buffers", "take_steps"]
 
 INTEGRATORS = ("euler", "semi_implicit", "rk4", "implicit", "momentum")
 EULER, SEMI_IMPLICIT, RK4, IMPLICIT, MOMENTUM = range(5)
-# A number beyond this counts as no longer finite: its square still is, so nothing has overflowed yet.
-HUGE = 1e150
 
 
 class Buffers(NamedTuple):

@@ -65,6 +65,7 @@ from limberjack.reduced.integrate import advance
 from limberjack.reduced.jacobians import link_velocities
 from limberjack.reduced.kinematics import other_pose
 from limberjack.reduced.work import BC, BL, DI, LINKS, UU, D, J, P, R, U, W, Work, based, take_block
+from limberjack.spatial.arrays import HUGE
 from limberjack.spatial.lanes import add, at, cross4, dot4, from_row, lane, load4, mul, pack, scale, store4, sub
 from limberjack.spatial.trig import sincos_all
 
@@ -120,8 +121,6 @@ ENOUGH, LOST, ITERATIONS, HALVINGS = 1e-4, 1e-3, 4, 6
 # A gyroscopic torque is left out where the square of its change of the angular momentum, over that, is below this: it
 # turns about one of its principal axes.
 NO_TORQUE = 1e-24
-# A number beyond this counts as no longer finite.
-HUGE = 1e150
 # Columns of a clock: times of the last three half steps, time of the pose, length of the last substep, number of half
 # steps known (0: the motion starts from q and qd), length of the last substep if it was projected, and if contacts
 # acted in it: the velocity at the pose is then that of the half step. With a tolerance in time also the error in time

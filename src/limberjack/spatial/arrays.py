@@ -1,10 +1,13 @@
-"""Copies of arrays, as functions that many kernels share."""
+"""Copies of arrays, as functions that many kernels share, and the bound of finite numbers."""
 
 from __future__ import annotations
 
 from limberjack._jit import outlined
 
-__all__ = ["copy", "copy_rows"]
+__all__ = ["HUGE", "copy", "copy_rows"]
+
+# A number beyond this counts as no longer finite: its square still is, so nothing has overflowed yet.
+HUGE = 1e150
 
 
 @outlined

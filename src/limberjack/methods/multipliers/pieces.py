@@ -35,7 +35,6 @@ from limberjack.maximal.soft_rows import AT_END, set_soft_laws, switch_soft_rows
 from limberjack.maximal.solve import (
     ACTIVE_TOLERANCE,
     BY_VELOCITIES,
-    HUGE,
     PIECES,
     PROJECT,
     STIFFEST,
@@ -43,7 +42,7 @@ from limberjack.maximal.solve import (
     factor_and_solve,
     project,
 )
-from limberjack.spatial.arrays import copy, copy_rows
+from limberjack.spatial.arrays import HUGE, copy, copy_rows
 
 __all__ = [
     "CONSERVING", "DISSIPATIVE", "SWITCHES", "copy_state", "next_attempt", "note_attempt", "note_forces",
