@@ -44,9 +44,8 @@ from limberjack.reduced.rows import (
     solve_rows,
     takes_known,
 )
-from limberjack.reduced.step import EULER, IMPLICIT, RK4
+from limberjack.reduced.step import EULER, IMPLICIT, RK4, finite_status
 from limberjack.reduced.work import P, based
-from limberjack.spatial.arrays import HUGE
 from limberjack.spatial.vectors import cross
 
 __all__ = [
@@ -365,7 +364,7 @@ def _one_step(
     constraint, q, qd,
 ):  # fmt: skip
     """One step of the integrator `code` with the rows of block k; return a status."""
-    many, v0, v1 = code == RK4, span[DOF], span[DOF + 1]
+    many = code == RK4
     begin_stages(span, q, qd, b)
     for r in range(constraint.blocks[k, ROW], constraint.blocks[k, ROW_END]):
         constraint.multipliers[r] = 0.0
@@ -380,7 +379,7 @@ def _one_step(
         if status != 0:
             return status
         if code == ACCELERATIONS:
-            for v in range(v0, v1):
+            for v in range(span[DOF], span[DOF + 1]):
                 qd[v] = b.qdd[v]
             return 0
         if many:
@@ -389,9 +388,9 @@ def _one_step(
         end_stages(links, span, h, b, q, qd)
     else:
         explicit_step(links, span, code == EULER, h, b.qdd, q, qd)
-    for v in range(v0, v1):
-        if not abs(qd[v]) < HUGE:
-            return Status.NOT_FINITE + v
+    status = finite_status(span, qd)
+    if status != 0:
+        return status
     if needs_projection(table, k, h, q, qd, constraint):
         return _project(links, table, span, k, h, time + h, work, constraint, b.tau, q, qd)
     return 0
@@ -419,9 +418,8 @@ def _block_steps(
             )  # fmt: skip
             if status != 0:
                 break
-        for v in range(v0, v1):
-            if status == 0 and not abs(qd[v]) < HUGE:
-                status = Status.NOT_FINITE + v
+        if status == 0:
+            status = finite_status(span, qd)
         if status != 0:
             for i in range(q0, q1):
                 q[i] = q_before[i]

@@ -28,7 +28,7 @@ from limberjack.reduced.momentum import add_outer_forces, restore_momentum, star
 from limberjack.reduced.work import LINKS, based, take_block
 from limberjack.spatial.arrays import HUGE
 
-__all__ = ["Buffers", "INTEGRATORS", "dynamics", "new_buffers", "take_steps"]
+__all__ = ["Buffers", "INTEGRATORS", "dynamics", "finite_status", "new_buffers", "take_steps"]
 
 INTEGRATORS = ("euler", "semi_implicit", "rk4", "implicit", "momentum")
 EULER, SEMI_IMPLICIT, RK4, IMPLICIT, MOMENTUM = range(5)
@@ -130,7 +130,7 @@ def _one_step(links, drives, springs, span, code, h, applied, wrenches, work, sp
 
 
 @inner
-def _check(span, qd):
+def finite_status(span, qd):
     """Return 0 when the state in `span` is finite, else Status.NOT_FINITE + its first dof that is not.
 
     Coordinates follow velocities: finite ones stay finite as long as the velocities do.
@@ -165,7 +165,7 @@ def _block_steps(
             if status != 0:
                 break
         if status == 0:
-            status = _check(span, qd)
+            status = finite_status(span, qd)
         if status != 0:
             for i in range(span[COORDINATE], span[COORDINATE + 1]):
                 q[i] = q_before[i]
