@@ -19,7 +19,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 import limberjack as lj
-from limberjack.cli import plots
+from limberjack.cli.demo import canvas
 from limberjack.viewer.camera import Eye
 from limberjack.viewer.colors import body_values, part_colors
 from limberjack.viewer.drawing import PALETTE, Drawing
@@ -27,6 +27,7 @@ from limberjack.viewer.picture import Painter
 from limberjack_lab.bench.clock import Segment, microseconds
 from limberjack_lab.bench.table import machine
 from limberjack_lab.papers.pictures import chain_corners
+from make_images import image, save_gif
 
 ROOT = Path(__file__).parent.parent
 PICTURE, FILM = (ROOT / "docs" / "images" / name for name in ("budget.png", "budgets.gif"))
@@ -155,7 +156,7 @@ def draw() -> None:
     """Write the picture."""
     people, chains = [hung(budget) for budget in FIGURES], [swung(budget) for budget in PENDULUMS]
     full = chain_corners(chains[-1].model, chains[-1].q)
-    with plots.canvas(_WIDE / 130, _HIGH / 130, 130) as figure:
+    with canvas(_WIDE / 130, _HIGH / 130, 130) as figure:
         _compose(figure, people, chains, (full.min(axis=0), full.max(axis=0)), 12)
         figure.savefig(PICTURE, format="png", pil_kwargs={"optimize": True})
 
@@ -169,10 +170,10 @@ def film() -> None:
             sim.step(round(1.0 / (_FILM_RATE * sim.dt)))
         for sim in chains if k else ():
             sim.step(round(_FASTER / (_FILM_RATE * _DT)))
-        with plots.canvas(_FILM_SIZE[0] / 100, _FILM_SIZE[1] / 100, 100) as figure:
+        with canvas(_FILM_SIZE[0] / 100, _FILM_SIZE[1] / 100, 100) as figure:
             _compose(figure, people, chains, ((-0.78 * _LINKS, -0.9 * _LINKS), (0.72 * _LINKS, 0.0)), 9)
-            images.append(plots.image(figure))
-    plots.save_gif(FILM, images, round(1000 / _FILM_RATE))
+            images.append(image(figure))
+    save_gif(FILM, images, round(1000 / _FILM_RATE))
 
 
 class Row(NamedTuple):

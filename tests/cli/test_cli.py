@@ -17,7 +17,7 @@ import pytest
 
 import limberjack as lj
 from limberjack.cli import commands as cli
-from limberjack.cli import demo, plots, runs, terminal, warmup
+from limberjack.cli import demo, runs, terminal, warmup
 from limberjack.cli.commands import main
 from limberjack.cli.doctor import EXTRAS
 from limberjack.methods import METHODS
@@ -263,7 +263,9 @@ def test_resume_goes_on_bit_for_bit(folder, capsys):
 
 def test_energy_and_momentum_are_watched():
     """A free figure without dampers keeps energy and momentum; the report says how well, and how many steps it took."""
-    sim = plots.thrown_humanoid()
+    sim = lj.Simulation(lj.scenes.humanoid(limits=None, damping=0.0), lj.Full(integrator="momentum"), dt=1e-3)
+    sim.joint("left_shoulder_flexion").q, sim.joint("right_knee").q = 2.0, 0.5
+    sim.qd = np.concatenate([(4.2, 0.0, 10.8), (0.0, -4.0, 0.0), np.zeros(sim.model.nv - 6)])
     report = runs.measured_run(sim, 0.2)
     assert report.steps == 200 and report.times[-1] == sim.time
     assert runs.is_lossless(sim.model) and report.energy_drift < 1e-6

@@ -6,9 +6,9 @@ import numpy as np
 import pytest
 
 import limberjack as lj
-from limberjack.cli.runs import turned
 from limberjack.scenes.adaptive import budgets_by_distance, cut_in_order
 from limberjack.scenes.crowds import Push
+from limberjack.viewer.drawing import turned
 
 
 def simulation(scene, method=None):

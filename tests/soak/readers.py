@@ -279,7 +279,7 @@ def main(argv: list[str]) -> None:
 
     # Kernels are compiled from their code, which must not be instrumented: all that is not `io` is imported before.
     lj.Simulation(_double_pendulum()).step(2)
-    for module in ("simulation.queries", "simulation.kinematic", "simulation.reactions", "maximal.assemble"):
+    for module in ("simulation.queries", "simulation.prescribed_motion", "simulation.reactions", "maximal.assemble"):
         importlib.import_module(f"limberjack.{module}")
     with atheris.instrument_imports(include=["limberjack.io"]):
         import limberjack.io

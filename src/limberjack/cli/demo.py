@@ -9,8 +9,9 @@ from __future__ import annotations
 import html
 import os
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from concurrent.futures import as_completed
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -18,7 +19,6 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from limberjack import scenes
-from limberjack.cli.plots import canvas
 from limberjack.cli.runs import Report, measured_run
 from limberjack.cli.warmup import compiled, compilers, pictures
 from limberjack.errors import FileError, MissingExtra, require
@@ -32,10 +32,11 @@ from limberjack.viewer.drawing import Drawing
 from limberjack.viewer.film import chosen_shot
 from limberjack.viewer.picture import Painter, png
 
-__all__ = ["CHAPTERS", "Chapter", "Run", "Scenario", "demo"]
+__all__ = ["CHAPTERS", "Chapter", "Run", "Scenario", "canvas", "demo"]
 
 _RATE = 30.0  # recorded frames [1/s]
 _PICTURE = (960, 540)  # [pixels]
+_INK, _PALE, _PAPER = "#22303c", "#9aa5ad", "#fbfaf7"
 _COLORS = ("#e8743b", "#3f7cac", "#5c946e", "#c9a227")
 
 
@@ -371,6 +372,26 @@ def _table(runs: list[_Done]) -> Any:
     for done in runs:
         table.add_row(*_row(done))
     return table
+
+
+@contextmanager
+def canvas(width: float, height: float, dpi: int) -> Iterator[Any]:
+    """Yield a figure that draws into memory, whatever backend the user has."""
+    from matplotlib import rc_context
+    from matplotlib.backends.backend_agg import FigureCanvasAgg
+    from matplotlib.figure import Figure
+
+    style: dict[Any, Any] = {
+        "axes.edgecolor": _PALE, "axes.labelcolor": _INK, "text.color": _INK, "xtick.color": _PALE,
+        "ytick.color": _PALE,
+        "xtick.labelcolor": _INK, "ytick.labelcolor": _INK, "axes.spines.top": False, "axes.spines.right": False,
+        "axes.facecolor": _PAPER, "figure.facecolor": _PAPER, "savefig.facecolor": _PAPER, "legend.frameon": False,
+        "font.size": 9.0, "axes.titlesize": 11.0, "axes.titleweight": "bold", "axes.titlelocation": "left",
+    }  # fmt: skip
+    with rc_context(style):
+        figure = Figure(figsize=(width, height), dpi=dpi)
+        FigureCanvasAgg(figure)
+        yield figure
 
 
 def _plot(path: Path, runs: list[_Done]) -> Path:

@@ -26,7 +26,7 @@ from limberjack.viewer.colors import body_clusters
 from limberjack.viewer.drawing import turned
 from limberjack.viewer.history import measures
 
-__all__ = ["Report", "is_lossless", "measured_run", "save_motion", "summary", "turned"]
+__all__ = ["Report", "is_lossless", "measured_run", "save_motion", "summary"]
 
 
 @dataclass

@@ -19,7 +19,7 @@ from limberjack.collision.narrow import Scratch, new_scratch
 from limberjack.collision.shapes import CAPSULE, CYLINDER, PLANE, SPHERE, Shapes
 from limberjack.spatial.frames import matrix_from_quaternion
 from limberjack.spatial.quaternions import quaternion_multiply, rotation_from_quaternion
-from limberjack.spatial.team import HELPERS, PAIR, PLACE, Team, new_team, next_piece, pieces_of, share
+from limberjack.spatial.threads import HELPERS, PAIR, PLACE, Team, new_team, next_piece, pieces_of, share
 from limberjack.spatial.vectors import rotate
 
 __all__ = [

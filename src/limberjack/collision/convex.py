@@ -287,15 +287,10 @@ def closest_points(
 
 
 @inner
-def _span(a, b):
-    return b[0] - a[0], b[1] - a[1], b[2] - a[2]
-
-
-@inner
 def _volume(corners):
     """Return six times the volume of the first four corners, with its sign."""
     a, b, c, d = _get(corners, 0), _get(corners, 1), _get(corners, 2), _get(corners, 3)
-    e, f, g = _span(a, b), _span(a, c), _span(a, d)
+    e, f, g = _minus(b, a), _minus(c, a), _minus(d, a)
     x, y, z = cross(e[0], e[1], e[2], f[0], f[1], f[2])
     return x * g[0] + y * g[1] + z * g[2]
 
@@ -304,10 +299,10 @@ def _volume(corners):
 def _size(corners, n):
     """Return the squared length, area or volume, by powers of length, that corner n adds to a simplex of n corners."""
     a, b = _get(corners, 0), _get(corners, 1)
-    e = _span(a, b)
+    e = _minus(b, a)
     if n == 1:
         return math.sqrt(e[0] * e[0] + e[1] * e[1] + e[2] * e[2])
-    f = _span(a, _get(corners, 2))
+    f = _minus(_get(corners, 2), a)
     x, y, z = cross(e[0], e[1], e[2], f[0], f[1], f[2])
     if n == 2:
         return math.sqrt(x * x + y * y + z * z)
@@ -321,7 +316,7 @@ def _try_direction(corners, n, k):
         sign = 1.0 if k % 2 == 0 else -1.0
         return (sign if k // 2 == 0 else 0.0), (sign if k // 2 == 1 else 0.0), (sign if k // 2 == 2 else 0.0)
     a = _get(corners, 0)
-    e = _span(a, _get(corners, 1))
+    e = _minus(_get(corners, 1), a)
     sign = 1.0 if k % 2 == 0 else -1.0
     if n == 2:
         if abs(e[0]) <= abs(e[1]) and abs(e[0]) <= abs(e[2]):
@@ -337,7 +332,7 @@ def _try_direction(corners, n, k):
         return sign * x, sign * y, sign * z
     if k // 2 > 0:
         return 0.0, 0.0, 0.0
-    f = _span(a, _get(corners, 2))
+    f = _minus(_get(corners, 2), a)
     x, y, z = cross(e[0], e[1], e[2], f[0], f[1], f[2])
     return sign * x, sign * y, sign * z
 
@@ -374,7 +369,7 @@ def _put_face(f, a, b, c, corners, faces, planes):
     """Write face f = abc with its plane; one without area is never the nearest."""
     faces[f, 0], faces[f, 1], faces[f, 2] = a, b, c
     p = _get(corners, a)
-    e, g = _span(p, _get(corners, b)), _span(p, _get(corners, c))
+    e, g = _minus(_get(corners, b), p), _minus(_get(corners, c), p)
     x, y, z = cross(e[0], e[1], e[2], g[0], g[1], g[2])
     length = math.sqrt(x * x + y * y + z * z)
     least = 1e-14 * (e[0] * e[0] + e[1] * e[1] + e[2] * e[2] + g[0] * g[0] + g[1] * g[1] + g[2] * g[2])

@@ -33,7 +33,7 @@ from limberjack.collision.shapes import (
 )
 from limberjack.errors import StateError, Status
 from limberjack.model.model import Model
-from limberjack.spatial.team import HELPERS, NARROW, WRITE, Team, next_piece, share
+from limberjack.spatial.threads import HELPERS, NARROW, WRITE, Team, next_piece, share
 
 __all__ = [
     "Contact", "Contacts", "Detector", "detect", "find_contacts", "grown", "new_contacts",

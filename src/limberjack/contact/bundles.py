@@ -52,7 +52,7 @@ from limberjack.spatial.packed import (
     smaller,
     store4_single,
 )
-from limberjack.spatial.team import (
+from limberjack.spatial.threads import (
     COPY,
     FILL,
     PUSH,

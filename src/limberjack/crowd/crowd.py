@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike
 
-from limberjack.crowd.figures import Figures, carry_over, grid, numbered, recognised, together
+from limberjack.crowd.composition import Figures, carry_over, grid, numbered, recognised, together
 from limberjack.crowd.frame_budget import FrameBudget, counted_joints, divide
 from limberjack.errors import StateError
 from limberjack.methods import Adaptive, Full, method_of

@@ -1,18 +1,19 @@
-"""What readers and writers of files share: atomic writing, and names that are not taken."""
+"""What readers and writers of files share: atomic writing, names that are not taken, and notes of what is left out."""
 
 from __future__ import annotations
 
 import os
 import secrets
 import stat
+import warnings
 from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
 from typing import BinaryIO
 
-from limberjack.errors import FileError
+from limberjack.errors import FileError, ModelWarning
 
-__all__ = ["Taken", "atomic_write"]
+__all__ = ["Notes", "Taken", "atomic_write"]
 
 
 class Taken:
@@ -33,6 +34,23 @@ class Taken:
             self._next[name] = number
         self._next[free] = 2
         return free
+
+
+class Notes:
+    """Collects what a format, or the package, has no place for, and warns once per kind of it."""
+
+    def __init__(self, path: str | Path) -> None:
+        self._path, self._found = path, dict[str, list[str]]()
+
+    def add(self, what: str, name: str) -> None:
+        """Note that the thing called `name` falls under the warning `what`."""
+        self._found.setdefault(what, []).append(name)
+
+    def warn(self, stacklevel: int = 4) -> None:
+        """Warn of all that was noted, at the caller so many calls up."""
+        for what, names in self._found.items():
+            shown = ", ".join(names[:6]) + (f" and {len(names) - 6} more" if len(names) > 6 else "")
+            warnings.warn(ModelWarning(f"{self._path}: {what}{': ' if shown else ''}{shown}"), stacklevel=stacklevel)
 
 
 def atomic_write(path: str | Path, data: bytes | Callable[[BinaryIO], None]) -> None:

@@ -21,10 +21,10 @@ from urllib.parse import unquote
 import numpy as np
 
 from limberjack.errors import FileError, ModelError
-from limberjack.io.files import Taken, atomic_write
+from limberjack.io.files import Notes, Taken, atomic_write
 from limberjack.io.glb import Document, xyzw
 from limberjack.io.mesh_files import mesh_options
-from limberjack.io.tree_frames import Frame, Notes
+from limberjack.io.tree_frames import Frame
 from limberjack.io.xml import Roots, read_bytes
 from limberjack.model.builder import Builder
 from limberjack.model.compile import joint_frames, properties_of

@@ -140,7 +140,7 @@ def _convert(path: Path, m: Any, repair: bool, collision: str) -> Model:
     add_equalities(builder, parts)
     add_control(builder, parts, points, shapes)
     parts.note_unsupported()
-    parts.warn()
+    parts.notes.warn(5)
     return with_closed_start(path, builder.build())
 
 

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from limberjack.io.mjcf_parts import BALL, FREE, Parts, free_name
+from limberjack.io.files import Taken
+from limberjack.io.mjcf_parts import BALL, FREE, Parts
 from limberjack.model.builder import Builder
 
 __all__ = ["SENSOR_KINDS", "add_control", "joint_additions"]
@@ -46,7 +47,7 @@ def joint_additions(parts: Parts) -> dict[int, dict[str, float]]:
             value = float(getattr(m, f"actuator_{word}")[a])
             both[word] += gear * gear * value if value else 0.0
         if m.actuator_dampingpoly[a].any():
-            parts.note("damping of actuators beyond its linear term is left out", parts.named("actuator", a))
+            parts.notes.add("damping of actuators beyond its linear term is left out", parts.named("actuator", a))
     return out
 
 
@@ -79,10 +80,10 @@ def _tendon_joints(parts: Parts, t: int) -> Transmission | None:
 def _add_tendons(builder: Builder, parts: Parts) -> dict[int, str]:
     """Add fixed tendons and return their names."""
     m, out = parts.m, dict[int, str]()
-    taken = {parts.text(a) for a in m.name_tendonadr}
+    taken = Taken(*(parts.text(a) for a in m.name_tendonadr))
     for t in range(m.ntendon):
         joints, shown = _tendon_joints(parts, t), parts.named("tendon", t)
-        name = parts.text(m.name_tendonadr[t]) or free_name(f"tendon{t}", taken)
+        name = parts.text(m.name_tendonadr[t]) or taken.take(f"tendon{t}", "")
         if joints is None:
             _add_cord(builder, parts, t, name)
             continue
@@ -94,11 +95,11 @@ def _add_tendons(builder: Builder, parts: Parts) -> dict[int, str]:
         )  # fmt: skip
         out[t] = name
         if m.tendon_limited[t]:
-            parts.note("limits of tendons are left out: their joints move beyond them", shown)
+            parts.notes.add("limits of tendons are left out: their joints move beyond them", shown)
         if m.tendon_frictionloss[t]:
-            parts.note("friction of tendons is left out", shown)
+            parts.notes.add("friction of tendons is left out", shown)
         if m.tendon_armature[t]:
-            parts.note("armature of tendons is left out", shown)
+            parts.notes.add("armature of tendons is left out", shown)
     return out
 
 
@@ -109,7 +110,7 @@ def _add_cord(builder: Builder, parts: Parts, t: int, name: str) -> None:
     sites = [int(m.wrap_objid[w]) for w in wraps if int(m.wrap_type[w]) == _WRAP_SITE]
     bodies = [int(m.site_bodyid[s]) for s in sites]
     if len(sites) != 2 or len(wraps) != 2 or bodies[0] == bodies[1]:
-        parts.note("spatial tendons of more than two sites are left out, with their forces and limits", shown)
+        parts.notes.add("spatial tendons of more than two sites are left out, with their forces and limits", shown)
         return
     if bodies[1] == 0:
         sites, bodies = sites[::-1], bodies[::-1]
@@ -119,7 +120,7 @@ def _add_cord(builder: Builder, parts: Parts, t: int, name: str) -> None:
     damping = 0.0 if parts.disabled("DAMPER") else float(m.tendon_damping[t])
     low, high = m.tendon_lengthspring[t].tolist()
     if stiffness and low != high:
-        parts.note("springs of spatial tendons with an interval of rest are left out", shown)
+        parts.notes.add("springs of spatial tendons with an interval of rest are left out", shown)
         stiffness = 0.0
     if stiffness or damping:
         builder.add_spring(
@@ -130,15 +131,15 @@ def _add_cord(builder: Builder, parts: Parts, t: int, name: str) -> None:
         rope = parts.unique(name, "rope")
         builder.add_joint_distance(rope, a, b, length=most, rope=True, position=at_a, position_in_child=at_b)
         if least > 0.0:
-            parts.note("smallest lengths of spatial tendons are left out", shown)
+            parts.notes.add("smallest lengths of spatial tendons are left out", shown)
     if m.tendon_frictionloss[t]:
-        parts.note("friction of tendons is left out", shown)
+        parts.notes.add("friction of tendons is left out", shown)
 
 
 def _add_actuators(builder: Builder, parts: Parts, points: list[str]) -> dict[int, str]:
     """Add the actuators whose force is linear in control, length and rate; return their names."""
     m, out = parts.m, dict[int, str]()
-    taken = {parts.text(a) for a in m.name_actuatoradr}
+    taken = Taken(*(parts.text(a) for a in m.name_actuatoradr))
     for a in range(m.nactuator):
         shown = parts.named("actuator", a)
         if parts.disabled("ACTUATION") or (int(m.opt.disableactuator) >> int(m.actuator_group[a])) & 1:
@@ -147,9 +148,9 @@ def _add_actuators(builder: Builder, parts: Parts, points: list[str]) -> dict[in
         where = None if options is None else _transmission(parts, a, points, options["bias"])
         if options is None or where is None:
             which = _LEFT_OUT.get(int(m.actuator_gaintype[a]), _LEFT_AT.get(int(m.actuator_trntype[a]), "their kind"))
-            parts.note(f"actuators are left out ({which}), and have no entry in sim.control", shown)
+            parts.notes.add(f"actuators are left out ({which}), and have no entry in sim.control", shown)
             continue
-        name = parts.text(m.name_actuatoradr[a]) or free_name(f"actuator{a}", taken)
+        name = parts.text(m.name_actuatoradr[a]) or taken.take(f"actuator{a}", "")
         builder.add_actuator(name, kind="general", **options, **where)
         out[a] = name
     return out
@@ -165,9 +166,9 @@ def _law(parts: Parts, a: int) -> dict[str, Any] | None:
     if dynamics not in _DYNAMICS:
         return None
     if dynamics and m.actuator_actearly[a]:
-        parts.note("actearly is left out: activations act a step later", parts.named("actuator", a))
+        parts.notes.add("actearly is left out: activations act a step later", parts.named("actuator", a))
     if m.actuator_delay[a] != 0:
-        parts.note("delays of actuators are left out: controls act at once", parts.named("actuator", a))
+        parts.notes.add("delays of actuators are left out: controls act at once", parts.named("actuator", a))
     limited = m.actuator_ctrllimited[a] and not parts.disabled("CLAMPCTRL")
     return {
         "gain": float(m.actuator_gainprm[a, 0]),
@@ -213,14 +214,14 @@ def _add_sensors(builder: Builder, parts: Parts, names: dict[str, dict[int, str]
     m = parts.m
     names = {**names, "joint": {j: name for j, (name, _) in parts.joints.items()}}
     names["body"] = names["com"] = dict(enumerate(parts.bodies))
-    taken = {parts.text(a) for a in m.name_sensoradr}
+    taken = Taken(*(parts.text(a) for a in m.name_sensoradr))
     for s in range(m.nsensor):
         shown, kind = parts.named("sensor", s), _SENSORS.get(int(m.sensor_type[s]), "")
         found = _sensor(parts, s, kind, names) if kind else None
         if found is None:
-            parts.note("sensors are left out, and have no value in sim.sensors", shown)
+            parts.notes.add("sensors are left out, and have no value in sim.sensors", shown)
             continue
-        name = parts.text(m.name_sensoradr[s]) or free_name(f"sensor{s}", taken)
+        name = parts.text(m.name_sensoradr[s]) or taken.take(f"sensor{s}", "")
         builder.add_sensor(name, kind, cutoff=max(0.0, float(m.sensor_cutoff[s])), **found)
 
 
@@ -254,7 +255,9 @@ def _sensor(parts: Parts, s: int, kind: str, names: dict[str, dict[int, str]]) -
         if form == _ELLIPSOIDS[0]:
             size = [size[0]] * 3
         if form not in (*_ELLIPSOIDS, _BOX):
-            parts.note("touch sensors that are no box or ellipsoid count all of their body", parts.named("sensor", s))
+            parts.notes.add(
+                "touch sensors that are no box or ellipsoid count all of their body", parts.named("sensor", s)
+            )
         else:
             out["data"] = [float(form == _BOX), *size]
     return out
@@ -263,9 +266,9 @@ def _sensor(parts: Parts, s: int, kind: str, names: dict[str, dict[int, str]]) -
 def _add_keyframes(builder: Builder, parts: Parts, actuators: list[int]) -> None:
     """Add the keyframes, with the controls of the actuators that there are."""
     m = parts.m
-    taken = {parts.text(a) for a in m.name_keyadr}
+    taken = Taken(*(parts.text(a) for a in m.name_keyadr))
     controls = [int(m.actuator_ctrladr[a]) for a in actuators]
     activations = [int(m.actuator_actadr[a]) for a in actuators if int(m.actuator_actadr[a]) >= 0]
     for k in range(m.nkey):
-        name = parts.text(m.name_keyadr[k]) or free_name(f"key{k}", taken)
+        name = parts.text(m.name_keyadr[k]) or taken.take(f"key{k}", "")
         builder.add_keyframe(name, m.key_qpos[k], m.key_qvel[k], m.key_ctrl[k][controls], m.key_act[k][activations])

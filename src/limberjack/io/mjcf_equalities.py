@@ -107,7 +107,7 @@ def add_equalities(builder: Builder, parts: Parts) -> None:
             continue
         kind = int(m.eq_type[e])
         if e in soft and kind == _JOINT:
-            parts.note("equalities of joints that cannot be met are left out", parts.named("eq", e))
+            parts.notes.add("equalities of joints that cannot be met are left out", parts.named("eq", e))
             continue
         name = parts.text(m.name_eqadr[e])
         if kind in (_CONNECT, _WELD):
@@ -115,7 +115,7 @@ def add_equalities(builder: Builder, parts: Parts) -> None:
         elif kind == _JOINT:
             _add_gear(builder, parts, e, name)
         else:
-            parts.note("equalities of tendons and flexes are left out", parts.named("eq", e))
+            parts.notes.add("equalities of tendons and flexes are left out", parts.named("eq", e))
 
 
 def _add_loop(builder: Builder, parts: Parts, e: int, name: str, soft: tuple[float, float] | None) -> None:
@@ -133,14 +133,14 @@ def _add_loop(builder: Builder, parts: Parts, e: int, name: str, soft: tuple[flo
         points = [data[3:6], data[0:3]]
         turns[0] = data[6:10] / np.linalg.norm(data[6:10])
     if ends[0] == ends[1]:
-        parts.note("equalities of a body with itself are left out", parts.named("eq", e))
+        parts.notes.add("equalities of a body with itself are left out", parts.named("eq", e))
         return
     if ends[1] == 0:
         ends, points, turns = ends[::-1], points[::-1], turns[::-1]
     a, b = (parts.bodies[i] for i in ends)
     name = parts.unique(name or f"{a}-{b}", "weld" if fixed else "connect")
     if soft is not None:
-        parts.note("equalities that cannot be met together become springs", parts.named("eq", e))
+        parts.notes.add("equalities that cannot be met together become springs", parts.named("eq", e))
         _add_soft_loop(builder, name, (a, b), points, turns if fixed else None, soft)
         return
     options = {"position": points[0], "position_in_child": points[1]}
@@ -157,7 +157,7 @@ def _add_gear(builder: Builder, parts: Parts, e: int, name: str) -> None:
         return
     kinds = {parts.joints[j][1] for j in (y, x) if j >= 0}
     if x < 0 or coefficients[2:].any() or kinds - {"hinge", "slide"}:
-        parts.note("equalities not linear in another joint are left out", parts.named("eq", e))
+        parts.notes.add("equalities not linear in another joint are left out", parts.named("eq", e))
         return
     y0, x0 = (float(m.qpos0[m.jnt_qposadr[j]]) for j in (y, x))
     a0, a1 = float(coefficients[0]), float(coefficients[1])

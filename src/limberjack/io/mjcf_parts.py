@@ -2,17 +2,17 @@
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from limberjack.errors import FileError, ModelWarning, require
+from limberjack.errors import FileError, require
+from limberjack.io.files import Notes, Taken
 from limberjack.model.spec import WORLD
 
-__all__ = ["BALL", "FREE", "HINGE", "JOINT_EQUALITY", "SLIDE", "Parts", "free_name"]
+__all__ = ["BALL", "FREE", "HINGE", "JOINT_EQUALITY", "SLIDE", "Parts"]
 
 # MuJoCo's codes, which its binary interface fixes.
 FREE, BALL, SLIDE, HINGE = range(4)
@@ -38,6 +38,7 @@ class Parts:
         m: MuJoCo's model.
         bodies: name of each body here; 0 is the world.
         joints: name here and MuJoCo's kind (or the kind here where joints were combined) per MuJoCo joint.
+        notes: what has no counterpart here.
         locked: joints that an equality holds at a coordinate, with that coordinate.
     """
 
@@ -46,12 +47,12 @@ class Parts:
         self._off = int(m.opt.disableflags)
         self._flags = require("mujoco", extra="mjcf").mjtDisableBit
         self._names = bytes(m.names)
-        self._notes: dict[str, list[str]] = {}
+        self.notes = Notes(path)
         given = [self.text(a) for a in m.name_bodyadr]
-        taken = set(given)
-        self.bodies = [WORLD, *(name or free_name(f"body{i}", taken) for i, name in enumerate(given[1:], 1))]
+        taken = Taken(*given)
+        self.bodies = [WORLD, *(name or taken.take(f"body{i}", "") for i, name in enumerate(given[1:], 1))]
         self.joints: dict[int, tuple[str, str]] = {}
-        self._taken = {self.joint_text(j) for j in range(m.njnt)}
+        self._taken = Taken(*(self.joint_text(j) for j in range(m.njnt)))
         self.locked = self._find_locked()
 
     def _find_locked(self) -> dict[int, float]:
@@ -84,10 +85,7 @@ class Parts:
 
     def unique(self, name: str, kind: str) -> str:
         """Return a joint name that is not taken: `name`, or with `kind` after it."""
-        if name in self._taken:
-            name = free_name(f"{name}:{kind}", self._taken)
-        self._taken.add(name)
-        return name
+        return self._taken.take(f"{name}:{kind}" if name in self._taken else name, "")
 
     def disabled(self, flag: str) -> bool:
         """Return whether the file's option flags switch something off."""
@@ -106,16 +104,6 @@ class Parts:
                     name = self.bodies[wrong[0][0]] if kind == "body" else self.named(kind, int(wrong[0][0]))
                     raise FileError(self.path, f"MuJoCo makes {field} of {kind} {name} not finite")
 
-    def note(self, what: str, name: str) -> None:
-        """Remember that the element called `name` falls under the warning `what`."""
-        self._notes.setdefault(what, []).append(name)
-
-    def warn(self) -> None:
-        """Issue one warning per kind of element, with the names."""
-        for what, names in self._notes.items():
-            shown = ", ".join(names[:6]) + (f" and {len(names) - 6} more" if len(names) > 6 else "")
-            warnings.warn(ModelWarning(f"{self.path}: {what}{': ' if shown else ''}{shown}"), stacklevel=5)
-
     def note_unsupported(self) -> None:
         """Note every element of the model that has no counterpart here."""
         m = self.m
@@ -130,20 +118,10 @@ class Parts:
         self._note_all("damping beyond its linear term is left out", "jnt", curved)
         fluid = {"density": m.opt.density, "viscosity": m.opt.viscosity, "wind": m.opt.wind.any()}
         for name in (name for name, value in fluid.items() if value):
-            self.note("fluid forces are left out", f"option {name}")
+            self.notes.add("fluid forces are left out", f"option {name}")
         if self.disabled("FILTERPARENT"):
-            self.note('flag filterparent="disable" is left out: joined bodies do not collide', "")
+            self.notes.add('flag filterparent="disable" is left out: joined bodies do not collide', "")
 
     def _note_all(self, what: str, kind: str, which: Iterable[Any]) -> None:
         for i in which:
-            self.note(what, self.named(kind, int(i)))
-
-
-def free_name(name: str, taken: set[str]) -> str:
-    """Return `name`, numbered if taken, and take it."""
-    out, count = name, 1
-    while out in taken:
-        count += 1
-        out = f"{name}{count}"
-    taken.add(out)
-    return out
+            self.notes.add(what, self.named(kind, int(i)))

@@ -7,8 +7,9 @@ from typing import Any
 
 import numpy as np
 
+from limberjack.io.files import Taken
 from limberjack.io.mesh_files import mesh_options
-from limberjack.io.mjcf_parts import Parts, free_name
+from limberjack.io.mjcf_parts import Parts
 from limberjack.model.builder import Builder
 
 __all__ = ["add_shapes", "add_sites"]
@@ -53,9 +54,9 @@ def add_shapes(builder: Builder, parts: Parts, collision: str) -> dict[int, str]
         if name is not None:
             out[g] = name
         if m.geom_adhesion[g]:
-            parts.note("adhesion is left out: nothing holds on to these geoms", parts.named("geom", g))
+            parts.notes.add("adhesion is left out: nothing holds on to these geoms", parts.named("geom", g))
         if m.geom_surfacevel[g].any():
-            parts.note("surface velocities are left out, geoms", parts.named("geom", g))
+            parts.notes.add("surface velocities are left out, geoms", parts.named("geom", g))
     for pair in m.exclude_signature:
         builder.exclude_collision(parts.bodies[int(pair) >> 16], parts.bodies[int(pair) & 0xFFFF])
     _exclude_shapes(builder, parts, out, groups, meet)
@@ -110,17 +111,17 @@ def _add_shape(
         return builder.add_shape_cylinder(body, size[0], 2 * size[1], **options)
     if kind == _ELLIPSOID:
         vertices, faces = _ball_mesh()
-        parts.note(f"ellipsoids become meshes of {len(faces)} triangles, geoms", parts.named("geom", g))
+        parts.notes.add(f"ellipsoids become meshes of {len(faces)} triangles, geoms", parts.named("geom", g))
         return builder.add_shape_mesh(body, vertices=vertices * size, faces=faces, **options)
     if kind == _MESH and m.mesh_vertnum[m.geom_dataid[g]]:
         i = m.geom_dataid[g]
         vertices = m.mesh_vert[m.mesh_vertadr[i] : m.mesh_vertadr[i] + m.mesh_vertnum[i]]
         faces = m.mesh_face[m.mesh_faceadr[i] : m.mesh_faceadr[i] + m.mesh_facenum[i]]
         shown = parts.named("geom", g)
-        mesh = mesh_options(vertices, faces, options["collide"], collision, lambda text: parts.note(text, shown))
+        mesh = mesh_options(vertices, faces, options["collide"], collision, lambda text: parts.notes.add(text, shown))
         return None if mesh is None else builder.add_shape_mesh(body, **(options | mesh))
     word = "height fields" if kind == _HFIELD else "signed distance fields and meshes without vertices"
-    parts.note(f"{word} are left out, geoms", parts.named("geom", g))
+    parts.notes.add(f"{word} are left out, geoms", parts.named("geom", g))
     return None
 
 
@@ -220,9 +221,9 @@ def add_sites(builder: Builder, parts: Parts) -> list[str]:
     """Add the sites as points and return their names."""
     m = parts.m
     names = [parts.text(a) for a in m.name_siteadr]
-    taken = set(names)
+    taken = Taken(*names)
     for i, name in enumerate(names):
         body = parts.bodies[m.site_bodyid[i]]
-        names[i] = name or free_name(f"{body}:site{i}", taken)
+        names[i] = name or taken.take(f"{body}:site{i}", "")
         builder.add_point(names[i], body, m.site_pos[i], rotation=m.site_quat[i])
     return names

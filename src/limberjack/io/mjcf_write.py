@@ -14,9 +14,9 @@ from typing import Any
 import numpy as np
 
 from limberjack.errors import FileError
-from limberjack.io.files import atomic_write
+from limberjack.io.files import Notes, Taken, atomic_write
 from limberjack.io.mjcf_control import SENSOR_KINDS
-from limberjack.io.tree_frames import Frame, Notes, TreeBody, inertia_in, refuse, tree_bodies
+from limberjack.io.tree_frames import Frame, TreeBody, inertia_in, refuse, tree_bodies
 from limberjack.model.compile import Property
 from limberjack.model.joints import SPIN, TURN, transform
 from limberjack.model.model import Model
@@ -157,8 +157,8 @@ class _File:
     def _names(self, joint: Joint, count: int) -> list[str]:
         if joint.axes:
             return [axis.name for axis in joint.axes]
-        taken = set(self._model.joint_names)
-        return [joint.name] if count == 1 else [_free(f"{joint.name}:{k}", taken) for k in range(count)]
+        taken = Taken(*self._model.joint_names)
+        return [joint.name] if count == 1 else [taken.take(f"{joint.name}:{k}", "") for k in range(count)]
 
     def _drive(self, node: ET.Element, joint: Joint, known: dict[int, Property], v: int, width: int) -> None:
         """Write limits, springs, damping and the like of one MuJoCo joint; motors are kept for the actuators."""
@@ -271,7 +271,7 @@ class _File:
                 for turn, at in ((joint.rotation, joint.position), (joint.rotation_in_child, joint.position_in_child))
             )
             sites = [
-                self._add_site(_free(f"{name}:{k}", set()), body, p, quaternion_from_matrix(r))
+                self._add_site(f"{name}:{k}", body, p, quaternion_from_matrix(r))
                 for k, (body, r, p) in enumerate(((joint.parent, r_a, p_a), (joint.child, r_b, p_b)))
             ]
             kind = "weld" if joint.kind == "fixed" else "connect"
@@ -318,7 +318,7 @@ class _File:
         for name, motor in self._motors:
             aim = motor.target if isinstance(motor.target, (int, float)) else motor.target[0]
             force = motor.kp * aim + motor.kd * motor.velocity
-            node = self._general(_free(f"{name}:motor", set(self._model.actuator_names)), motor.kp or motor.kd,
+            node = self._general(Taken(*self._model.actuator_names).take(f"{name}:motor", ""), motor.kp or motor.kd,
                                  (force, -motor.kp, -motor.kd))  # fmt: skip
             node.set("joint", name)
             if np.isfinite(motor.max):
@@ -361,8 +361,8 @@ class _File:
             node.set("joint", names[0])
             node.set("gear", _text(gear))
         else:
-            taken = {tendon.name for tendon in self._model.tendons}
-            tendon = self._over_joints(_free(f"{actuator.name}:tendon", taken), actuator.transmission)
+            taken = Taken(*(tendon.name for tendon in self._model.tendons))
+            tendon = self._over_joints(taken.take(f"{actuator.name}:tendon", ""), actuator.transmission)
             node.set("tendon", tendon.get("name") or "")
 
     # -- sensors, keyframes --------------------------------------------------------------------------
@@ -413,8 +413,3 @@ class _File:
         """Return where in q the quaternions of free joints are."""
         free = (self._model.joint(name) for name in self._model.joint_names)
         return {joint.q_start + 3 for joint in free if joint.kind == "free"}
-
-
-def _free(name: str, taken: set[str]) -> str:
-    """Return `name`, with a number behind it where it is taken."""
-    return name if name not in taken else next(n for k in range(2, 10**6) if (n := f"{name}{k}") not in taken)

@@ -7,14 +7,13 @@ never changed: the same q is the same pose.
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
 
-from limberjack.errors import FileError, ModelWarning
+from limberjack.errors import FileError
 from limberjack.model.compile import Property, joint_frames, properties_of
 from limberjack.model.joints import SPIN, SPIN_BACK, Factor, factors_of, reverse
 from limberjack.model.model import Model
@@ -22,7 +21,7 @@ from limberjack.model.registered import RegisteredConstraint
 from limberjack.model.spec import WORLD, Joint
 from limberjack.spatial.frames import compose, invert, matrix_from_quaternion
 
-__all__ = ["Frame", "Notes", "TreeBody", "inertia_in", "refuse", "tree_bodies"]
+__all__ = ["Frame", "TreeBody", "inertia_in", "refuse", "tree_bodies"]
 
 Frame = tuple[np.ndarray, np.ndarray]
 _HERE: Frame = (np.eye(3), np.zeros(3))
@@ -50,23 +49,6 @@ class TreeBody:
     above: Frame
     below: Frame
     shift: Frame
-
-
-class Notes:
-    """Collects what a format has no place for, and warns once per kind of it."""
-
-    def __init__(self, path: str | Path) -> None:
-        self._path, self._found = path, dict[str, list[str]]()
-
-    def add(self, what: str, name: str) -> None:
-        """Note that `what` is left out of the thing called `name`."""
-        self._found.setdefault(what, []).append(name)
-
-    def warn(self) -> None:
-        """Warn of all that was noted."""
-        for what, names in self._found.items():
-            shown = ", ".join(names[:3]) + (f" and {len(names) - 3} more" if len(names) > 3 else "")
-            warnings.warn(ModelWarning(f"{self._path}: {what}: {shown}"), stacklevel=4)
 
 
 def refuse(model: Model, path: str | Path, loops: Iterable[str], form: str) -> None:

@@ -15,8 +15,8 @@ from typing import Any
 import numpy as np
 
 from limberjack.errors import FileError
-from limberjack.io.files import atomic_write
-from limberjack.io.tree_frames import Frame, Notes, TreeBody, inertia_in, refuse, tree_bodies
+from limberjack.io.files import Notes, atomic_write
+from limberjack.io.tree_frames import Frame, TreeBody, inertia_in, refuse, tree_bodies
 from limberjack.model.model import Model
 from limberjack.model.spec import WORLD, Shape
 from limberjack.spatial.frames import compose, invert, matrix_from_quaternion

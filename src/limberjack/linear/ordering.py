@@ -11,7 +11,7 @@ Two orders are tried, and the one with fewer block updates is taken:
   order is not tried.
 - nested dissection: the constraints are divided by the smallest of several separators, recursively; separators are
   eliminated after what they separate, and within a stage the degree decides. A part is cut at the median of a
-  coordinate: positions, if given, and sums and differences of the distances, in incidences, from a few far constraints.
+  coordinate: the distances, in incidences, from a few far constraints, and sums and differences of these.
   On a grid such sums are the grid's own coordinates. Constraints of one side that share a body with the other side are
   the separator; of the two sides' choices the smaller is taken, and of all coordinates the cut with the smallest
   separator relative to what it cuts off.
@@ -46,9 +46,7 @@ _HEAD, _SIZE, _MERGED, _SEEN, _OUTSIDE = 0, 1, 2, 3, 4
 _KEY, _SLOT, _CLIQUES, _MARK, _DEGREE, _STAGE = 0, 1, 2, 3, 4, 5
 
 
-def dissect(
-    system: System, start: np.ndarray, incidences: np.ndarray, constraint: np.ndarray, positions: np.ndarray | None
-) -> np.ndarray:
+def dissect(system: System, start: np.ndarray, incidences: np.ndarray, constraint: np.ndarray) -> np.ndarray:
     """Return (nc,) the stage each constraint is eliminated in: 0 for small parts, then separators, the widest last.
 
     Args:
@@ -56,25 +54,14 @@ def dissect(
         start: (nb + 1,) the incidences of each body.
         incidences: (nt,) in the order of bodies.
         constraint: (nt,) of each incidence.
-        positions: (nb, d) of the bodies, or None.
     """
     nc, nb = len(system.incidence_start) - 1, len(start) - 1
-    axes = np.vstack([_hop_axes(system, start, incidences, constraint), *_position_axes(system, constraint, positions)])
+    axes = _hop_axes(system, start, incidences, constraint)
     stage = np.zeros(nc, np.int64)
     parts = np.arange(nc, dtype=np.int64)
     _cut_all(system, np.ascontiguousarray(axes), parts, np.empty(nc, np.int64), np.empty((_DEPTH, 3), np.int64),
              np.empty((nb, 2), np.int64), np.empty(nc), stage)  # fmt: skip
     return stage
-
-
-def _position_axes(system: System, constraint: np.ndarray, positions: np.ndarray | None) -> list[np.ndarray]:
-    """Return the mean position of each constraint's bodies, one axis after the other."""
-    if positions is None:
-        return []
-    nc = len(system.incidence_start) - 1
-    count = np.maximum(np.bincount(constraint, minlength=nc), 1)
-    points = np.asarray(positions, float)[system.incidence_body]
-    return [np.bincount(constraint, points[:, k], minlength=nc) / count for k in range(points.shape[1])]
 
 
 def _hop_axes(system: System, start: np.ndarray, incidences: np.ndarray, constraint: np.ndarray) -> np.ndarray:
@@ -306,12 +293,11 @@ def body_incidences(system: System) -> tuple[np.ndarray, np.ndarray]:
     return start, np.argsort(system.incidence_body, kind="stable").astype(np.int64)
 
 
-def order_constraints(system: System, positions: np.ndarray | None = None) -> Ordering:
+def order_constraints(system: System) -> Ordering:
     """Return the cheaper of the orders by minimum degree and by nested dissection.
 
     Args:
         system: incidences of constraints and bodies.
-        positions: (nb, d) of the bodies, if known; they only help to find cuts.
     """
     nc = len(system.incidence_start) - 1
     start, incidences = body_incidences(system)
@@ -320,7 +306,7 @@ def order_constraints(system: System, positions: np.ndarray | None = None) -> Or
     best = _minimum_degree(system, start, incidences, constraint, np.zeros(nc, np.int64), structural, "minimum degree")
     if best.fill == 0:
         return best
-    stage = dissect(system, start, incidences, constraint, positions)
+    stage = dissect(system, start, incidences, constraint)
     other = _minimum_degree(system, start, incidences, constraint, stage, structural, "nested dissection")
     return other if other.updates < best.updates else best
 

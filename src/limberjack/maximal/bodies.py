@@ -56,6 +56,7 @@ __all__ = [
     "SCALABLE_AXES",
     "SHAPE",
     "ROTATION",
+    "add_geometric_inertia",
     "add_row",
     "body_point",
     "move_bodies",
@@ -489,6 +490,22 @@ def normalize_poses(pose):
         w, x, y, z = pose[i, t], pose[i, t + 1], pose[i, t + 2], pose[i, t + 3]
         f = 1.0 / math.sqrt(w * w + x * x + y * y + z * z)
         pose[i, t], pose[i, t + 1], pose[i, t + 2], pose[i, t + 3] = f * w, f * x, f * y, f * z
+
+
+@outlined
+def add_geometric_inertia(bodies, scale, k, m):
+    """Multiply the inertias of rigid and planar bodies by 1 + scale k.
+
+    In place of the stiffness that constraint forces have, since they turn with the bodies they act on.
+    """
+    for i in range(len(k)):
+        o, f = bodies.block[i], 1.0 + scale * k[i]
+        if bodies.kind[i] == RIGID:
+            for r in range(3):
+                for c in range(3):
+                    m[o + 6 * r + c] *= f
+        elif bodies.kind[i] == PLANAR:
+            m[o + 8] *= f
 
 
 @outlined

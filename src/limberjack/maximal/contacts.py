@@ -30,12 +30,13 @@ from limberjack.linear.elimination import Tree, new_work, order_of, split
 from limberjack.linear.lcp import Workspace, new_workspace, solve_lcp
 from limberjack.linear.saddle import row_mobility
 from limberjack.linear.tree import factor
-from limberjack.maximal.geometric_stiffness import add_inertia
+from limberjack.maximal.bodies import add_geometric_inertia
 from limberjack.maximal.inserted_rows import with_contact_slots
 from limberjack.maximal.rows import Evaluation, Maximal, free_joints_of, new_evaluation
 from limberjack.maximal.soft_rows import SoftRows, set_soft_compliance
 from limberjack.maximal.solve import REPORT, Setup, State, evaluate_state
 from limberjack.model.model import Model
+from limberjack.spatial.arrays import copy, copy_rows
 from limberjack.spatial.quaternions import rotation_from_quaternion
 from limberjack.spatial.vectors import cross, rotate_back
 
@@ -434,23 +435,21 @@ def contact_forces(
     )  # fmt: skip
     for t in range(terms):
         local.near[t] = e.near[t]
-    for k in range(len(e.state)):
-        for c in range(e.state.shape[1]):
-            local.state[k, c] = e.state[k, c]
+    copy_rows(e.state, local.state)
     bouncing = False
     for k in range(n):
         bouncing = bouncing or (contacts.restitution[k] > 0.0 and not first_order)
     if bouncing:
-        _copy(u, w.s.u)
+        copy(u, w.s.u)
         evaluate_state(setup, time, local, w.s)
         for r in range(len(w.before)):
             w.before[r] = local.values[r, 1]
-    _copy(predicted, w.s.u)
+    copy(predicted, w.s.u)
     evaluate_state(setup, time, local, w.s)
     _set_compliance(setup.table, h, first_order, w.compliance)
     set_soft_compliance(setup.soft, w.compliance)
     if first_order and stiff:
-        add_inertia(setup.bodies, h, stiffness, local.m)
+        add_geometric_inertia(setup.bodies, h, stiffness, local.m)
     if factor(system, w.tree, local.m, local.j, w.compliance, w.work) != 0:
         return Status.INFEASIBLE
     listed, first, _ = list_rows(
@@ -489,9 +488,3 @@ def contact_forces(
         for c in range(9):
             wrenches.data[k, c] = 0.0
     return 0
-
-
-@outlined
-def _copy(source, target):
-    for k in range(len(source)):
-        target[k] = source[k]

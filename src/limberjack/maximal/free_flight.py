@@ -11,7 +11,7 @@ import numpy as np
 
 from limberjack._jit import inner, outlined
 from limberjack.maximal.bodies import ROTATION, midpoint_newton
-from limberjack.maximal.solve import HUGE
+from limberjack.spatial.arrays import HUGE
 from limberjack.spatial.lanes import four, lane, set_four, splat
 from limberjack.spatial.quaternions import quaternion_exp, quaternion_multiply
 from limberjack.spatial.vectors import cross, rotate, rotate_back, rotate_symmetric, symmetric_times
@@ -26,16 +26,8 @@ __all__ = [
 # now, momenta (angular about the com, linear), rotation vector of the step in body axes, and constants: mass, 1 / mass,
 # inertia about the com in body axes (xx, yy, zz, xy, xz, yz) and its inverse.
 POSITION, QUATERNION, START_POSITION, START_QUATERNION, START_ROTATION, ROTATION_NOW, MOMENTUM, _LINEAR, VECTOR = (
-    0,
-    3,
-    7,
-    10,
-    14,
-    23,
-    32,
-    35,
-    38,
-)
+    0, 3, 7, 10, 14, 23, 32, 35, 38,
+)  # fmt: skip
 _MASS, _INVERSE_MASS, _INERTIA, _INVERSE, ROWS = 41, 42, 43, 49, 55
 _SAVED = 13  # rows of a group that are saved: position, quaternion, momenta
 # Coefficients of the series of sin(x) / x and cos(x) in x^2.

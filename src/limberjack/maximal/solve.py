@@ -19,12 +19,12 @@ from limberjack.maximal.bodies import Bodies, move_bodies
 from limberjack.maximal.forces import read_coordinates
 from limberjack.maximal.rows import Evaluation, evaluate
 from limberjack.maximal.soft_rows import SoftRows, set_soft_rhs
+from limberjack.spatial.arrays import HUGE
 
 __all__ = [
-    "ACTIVE_TOLERANCE", "BAUMGARTE", "BY_VELOCITIES", "FIRST_ORDER", "GAP_ALLOWED", "HUGE", "MAX_ITERATIONS", "MIDWAY",
+    "ACTIVE_TOLERANCE", "BAUMGARTE", "BY_VELOCITIES", "FIRST_ORDER", "GAP_ALLOWED", "MAX_ITERATIONS", "MIDWAY",
     "NO_STABILIZATION", "PIECES", "PROJECT", "REPORT", "STIFFEST", "STIFFEST_BODY", "Setup", "State", "evaluate_state",
-    "factor_and_solve",
-    "project", "set_rhs", "solve_with_factor", "worst_row",
+    "factor_and_solve", "finite_status", "project", "set_rhs", "solve_with_factor", "worst_row",
 ]  # fmt: skip
 
 # Stabilisation: by projection, by Baumgarte's terms, none; by projection after semi-implicit steps; forces give
@@ -33,7 +33,6 @@ PROJECT, BAUMGARTE, NO_STABILIZATION, MIDWAY, FIRST_ORDER = range(5)
 # An inequality row is active up to this value [m, rad]; a projection may leave an error of the next.
 ACTIVE_TOLERANCE = 1e-10
 GAP_ALLOWED = 1e-8
-HUGE = 1e150
 MAX_ITERATIONS = 30
 # Columns of `State.report`: iterations of the projection, remaining error, its row, node of a failed pivot; pieces of
 # the last step, whether it was taken by velocities alone, the largest `stiffness`, its body.
@@ -271,3 +270,12 @@ def evaluate_state(
     read_coordinates(setup, s.pose, e, s.q, s.qd)
     worst, at = worst_row(setup, e, s)
     s.report[1], s.report[2] = worst, at
+
+
+@outlined
+def finite_status(u):
+    """Return 0, or Status.NOT_FINITE + the first velocity that is not finite."""
+    for k in range(len(u)):
+        if not abs(u[k]) < HUGE:
+            return Status.NOT_FINITE + k
+    return 0

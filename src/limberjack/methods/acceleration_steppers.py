@@ -27,7 +27,6 @@ from limberjack.reduced.contact_set import ContactSet
 from limberjack.reduced.dynamics import forward_kinematics, jacobian
 from limberjack.reduced.forces import SpringWork, new_spring_work, no_wrenches
 from limberjack.reduced.momentum import MomentumTargets, new_momentum_targets
-from limberjack.reduced.reaction_terms import row_forces_of
 from limberjack.reduced.step import INTEGRATORS, MOMENTUM, RK4, new_buffers, take_steps
 from limberjack.reduced.work import ROW, Work, new_lanes, new_work
 from limberjack.spatial.frames import matrix_from_quaternion
@@ -279,7 +278,7 @@ class RowStepper(WithRows, ImpulseStepper):
 
     def row_forces(self, exerted: np.ndarray, forces: Forces) -> RowForces:
         """Return the forces of the rows in the last step."""
-        return row_forces_of(self.constraint_set)
+        return self.constraint_set.row_forces()
 
     @abstractmethod
     def _build(self) -> None:

@@ -20,10 +20,11 @@ from limberjack.reduced.assembly_tree import OWN, TAU, new_assembly, new_coeffic
 from limberjack.reduced.dca import divide_and_conquer, set_leaves
 from limberjack.reduced.drives import drive_forces
 from limberjack.reduced.forces import apply_springs, apply_wrenches, new_spring_work
-from limberjack.reduced.integrate import advance
+from limberjack.reduced.integrate import explicit_step
 from limberjack.reduced.kinematics import kinematics
-from limberjack.reduced.step import HUGE, new_buffers
+from limberjack.reduced.step import new_buffers
 from limberjack.reduced.work import new_work
+from limberjack.spatial.arrays import HUGE
 
 __all__ = ["DivideAndConquer"]
 
@@ -80,12 +81,7 @@ def dca_steps(
                     status = Status.NOT_FINITE + v
         if status != 0:
             return step, status
-        if euler:
-            advance(links, span, h, qd, q)
-        for v in range(len(qd)):
-            qd[v] += h * b.qdd[v]
-        if not euler:
-            advance(links, span, h, qd, q)
+        explicit_step(links, span, euler, h, b.qdd, q, qd)
     return n, 0
 
 

@@ -42,11 +42,11 @@ from limberjack.reduced.bound_steps import (
 from limberjack.reduced.constraint_set import ConstraintSet
 from limberjack.reduced.contact_set import ContactSet
 from limberjack.reduced.forces import Wrenches, new_spring_work, no_wrenches
-from limberjack.reduced.reaction_terms import lag_of
 from limberjack.reduced.variational import (
     COUNTS,
     ITERATIONS,
     Carried,
+    lag_of,
     new_carried,
     new_variational_work,
 )

@@ -77,38 +77,13 @@ class BodyBuilder:
     _spec: Spec
     _bodies: dict[str, int]
 
-    def add_body(
-        self,
-        name: str,
-        *,
-        mass: float | None = None,
-        com: ArrayLike = ORIGIN,
-        inertia: ArrayLike | None = None,
-        position: ArrayLike | None = None,
-        rotation: ArrayLike | None = None,
-        body_kind: str = "rigid",
-        scale: ArrayLike | None = None,
-        scale_stiffness: float = 0.0,
-        scale_rest: ArrayLike | None = None,
+    def _add_body(
+        self, name: str, *, mass: float | None = None, com: ArrayLike = ORIGIN, inertia: ArrayLike | None = None,
+        position: ArrayLike | None = None, rotation: ArrayLike | None = None, body_kind: str = "rigid",
+        scale: ArrayLike | None = None, scale_stiffness: float = 0.0, scale_rest: ArrayLike | None = None,
         gravity_compensation: float = 0.0,
-    ) -> str:
-        """Add a body, rigid unless `body_kind` says otherwise, and return its name.
-
-        Args:
-            name: unique name; "world" is the ground and taken.
-            mass: [kg]; None takes mass, com and inertia from the body's shapes and their densities.
-            com: centre of mass in the body frame [m].
-            inertia: about the com in body axes: 3 (diagonal), 6 (xx, yy, zz, xy, xz, yz) or 3x3 numbers [kg m^2];
-                None with a mass is taken from the shapes scaled to that mass, or a point mass without shapes.
-            position: start position of the body frame in the world, for a body without a joint to a parent [m].
-            rotation: start rotation (w, x, y, z), likewise.
-            body_kind: "rigid"; the functions `add_body_planar`, `add_particle`, `add_body_scalable` and
-                `add_body_affine` give the other kinds; or a name given to `register_body_kind`.
-            scale: start values of the scales of a kind that has any; None is the unscaled body.
-            scale_stiffness: of the scales, against `scale_rest` [N m].
-            scale_rest: scales without force; None is the unscaled body.
-            gravity_compensation: part of its weight that a force at its com carries.
-        """
+    ) -> str:  # fmt: skip
+        """Add a body that no prescribed motion moves and return its name; arguments as of `Builder.add_body`."""
         check.name(name, "a body's name")
         if name == WORLD or name in self._bodies:
             raise ModelError(f'body "{name}" exists already')
@@ -165,7 +140,7 @@ class BodyBuilder:
         about = check.number(inertia, f'inertia of body "{name}"', low=0.0)
         origin = None if position is None else (*check.vector(position, 2, f'position of body "{name}"'), 0.0)
         half = 0.5 * check.number(angle, f'angle of body "{name}"')
-        return self.add_body(
+        return self._add_body(
             name,
             mass=mass,
             com=(*check.vector(com, 2, f'com of body "{name}"'), 0.0),
@@ -188,7 +163,7 @@ class BodyBuilder:
             position: start position, for a particle without a joint to a parent [m].
         """
         mass = check.number(mass, f'mass of body "{name}"', positive=True)
-        return self.add_body(name, mass=mass, position=position, body_kind="particle")
+        return self._add_body(name, mass=mass, position=position, body_kind="particle")
 
     def add_body_scalable(
         self, name: str, *, mass: float, com: ArrayLike = ORIGIN, inertia: ArrayLike, position: ArrayLike | None = None,
@@ -212,7 +187,7 @@ class BodyBuilder:
             scale_rest: scale without force, likewise.
         """
         size = 3 if per_axis else 1
-        return self.add_body(
+        return self._add_body(
             name, mass=mass, com=com, inertia=inertia, position=position, rotation=rotation,
             body_kind="scalable_axes" if per_axis else "scalable",
             scale=_spread(scale, size), scale_stiffness=scale_stiffness, scale_rest=_spread(scale_rest, size),
@@ -242,7 +217,7 @@ class BodyBuilder:
                 deformation = np.asarray(deformation, float).reshape(9).tolist()
             except (TypeError, ValueError):
                 raise ModelError(f'deformation of body "{name}" must be 3x3 numbers, got {deformation!r}') from None
-        return self.add_body(
+        return self._add_body(
             name, mass=mass, com=com, inertia=inertia, position=position, rotation=rotation, body_kind="affine",
             scale=deformation, scale_stiffness=stiffness,
         )  # fmt: skip

@@ -81,7 +81,7 @@ class Builder(BodyBuilder, RegisteredBodyBuilder, ShapeBuilder, ConstraintBuilde
             raise ModelError(f'body "{name}" is of kind "{body_kind}"; only rigid bodies can be kinematic')
         if kinematic and mass is None:
             mass, inertia = _HEAVY, (_HEAVY,) * 3
-        super().add_body(
+        self._add_body(
             name, mass=mass, com=com, inertia=inertia, position=position, rotation=rotation, body_kind=body_kind,
             scale=scale, scale_stiffness=scale_stiffness, scale_rest=scale_rest,
             gravity_compensation=gravity_compensation,

@@ -21,6 +21,7 @@ from limberjack.reduced.variational_rows import (
     take_variational_contact_steps,
     take_variational_row_steps,
 )
+from limberjack.spatial.arrays import copy, copy_rows
 
 __all__ = [
     "ContactArguments",
@@ -130,28 +131,15 @@ def contact_arguments(motion: Motion, rows: RowSet, contact: Any) -> ContactArgu
 
 
 @inner
-def _copy(source, target):
-    for i in range(len(source)):
-        target[i] = source[i]
-
-
-@inner
-def _copy_rows(source, target):
-    for i in range(source.shape[0]):
-        for c in range(source.shape[1]):
-            target[i, c] = source[i, c]
-
-
-@inner
 def _copy_carried(source, target):
-    _copy_rows(source.momentum, target.momentum)
-    _copy_rows(source.history, target.history)
-    _copy_rows(source.clock, target.clock)
+    copy_rows(source.momentum, target.momentum)
+    copy_rows(source.history, target.history)
+    copy_rows(source.clock, target.clock)
 
 
 @inner
 def _begin(m):
-    _copy(m.q, m.q_before)
+    copy(m.q, m.q_before)
     _copy_carried(m.carried, m.before)
     for c in range(len(m.counts)):
         m.counts[c] = 0
@@ -159,35 +147,35 @@ def _begin(m):
 
 @inner
 def _back(m):
-    _copy(m.q_before, m.q)
+    copy(m.q_before, m.q)
     _copy_carried(m.before, m.carried)
 
 
 @inner
 def _end(m, taken, time):
     """Take note of q, and of the forces: the velocity at q has half of their impulse, not of those set afterwards."""
-    _copy(m.q, m.q_known)
-    _copy(m.applied, m.acted)
-    _copy_rows(m.drives.scalar, m.acted_drives.scalar)
-    _copy_rows(m.drives.ball, m.acted_drives.ball)
+    copy(m.q, m.q_known)
+    copy(m.applied, m.acted)
+    copy_rows(m.drives.scalar, m.acted_drives.scalar)
+    copy_rows(m.drives.ball, m.acted_drives.ball)
     m.taken[0] += taken
     m.current[0], m.time[0] = 0, time
 
 
 @inner
 def _keep_rows(rows, kept):
-    _copy(rows.constraint.near, kept.near)
-    _copy(rows.loops.tau, kept.applied)
-    _copy_rows(rows.constraint.state, kept.state)
-    _copy(rows.constraint.multipliers, kept.multipliers)
+    copy(rows.constraint.near, kept.near)
+    copy(rows.loops.tau, kept.applied)
+    copy_rows(rows.constraint.state, kept.state)
+    copy(rows.constraint.multipliers, kept.multipliers)
 
 
 @inner
 def _return_rows(rows, kept):
-    _copy(kept.near, rows.constraint.near)
-    _copy(kept.applied, rows.loops.tau)
-    _copy_rows(kept.state, rows.constraint.state)
-    _copy(kept.multipliers, rows.constraint.multipliers)
+    copy(kept.near, rows.constraint.near)
+    copy(kept.applied, rows.loops.tau)
+    copy_rows(kept.state, rows.constraint.state)
+    copy(kept.multipliers, rows.constraint.multipliers)
 
 
 @kernel
@@ -258,7 +246,7 @@ def contact_steps(bound, wrenches, stiff, iterations, n, h, time, impact_after, 
                 a.kept_name[k, c] = cache.name[k, c]
             for c in range(cache.impulse.shape[1]):
                 a.kept_impulse[k, c] = cache.impulse[k, c]
-        _copy(a.contact.state.dry, a.kept_dry)
+        copy(a.contact.state.dry, a.kept_dry)
     taken, status = take_variational_contact_steps(
         m.links, external, a.rows, a.contact, m.blocks, m.span, iterations, n, h, time, impact_after, m.work, m.carried,
         m.q, m.qd, m.counts,
@@ -272,7 +260,7 @@ def contact_steps(bound, wrenches, stiff, iterations, n, h, time, impact_after, 
                 cache.name[k, c] = a.kept_name[k, c]
             for c in range(cache.impulse.shape[1]):
                 cache.impulse[k, c] = a.kept_impulse[k, c]
-        _copy(a.kept_dry, a.contact.state.dry)
+        copy(a.kept_dry, a.contact.state.dry)
     elif taken > 0:
         _end(m, taken, time + taken * h)
     return taken, status

@@ -23,7 +23,7 @@ from limberjack.model.arrays import COORDINATE, DOF, LINK, SPAN
 from limberjack.reduced.aba import accelerations, articulate, solve_accelerations
 from limberjack.reduced.drives import ball_drive, drive_forces, scalar_drive
 from limberjack.reduced.forces import apply_springs, apply_wrenches
-from limberjack.reduced.integrate import advance, coordinate_rates, normalize
+from limberjack.reduced.integrate import add_stage, advance, begin_stages, end_stages, explicit_step
 from limberjack.reduced.kinematics import kinematics
 from limberjack.reduced.rows import (
     ACCELERATION,
@@ -44,7 +44,7 @@ from limberjack.reduced.rows import (
     solve_rows,
     takes_known,
 )
-from limberjack.reduced.step import EULER, HUGE, IMPLICIT, RK4
+from limberjack.reduced.step import EULER, IMPLICIT, RK4, finite_status
 from limberjack.reduced.work import P, based
 from limberjack.spatial.vectors import cross
 
@@ -360,35 +360,12 @@ def _project(links, table, span, k, h, time, work, constraint, tau, q, qd):
 
 @inner
 def _one_step(
-    links,
-    drives,
-    springs,
-    table,
-    loop_state,
-    span,
-    k,
-    code,
-    h,
-    time,
-    applied,
-    wrenches,
-    work,
-    spring_work,
-    b,
-    constraint,
-    q,
-    qd,
-):
+    links, drives, springs, table, loop_state, span, k, code, h, time, applied, wrenches, work, spring_work, b,
+    constraint, q, qd,
+):  # fmt: skip
     """One step of the integrator `code` with the rows of block k; return a status."""
     many = code == RK4
-    q0, q1, v0, v1 = span[COORDINATE], span[COORDINATE + 1], span[DOF], span[DOF + 1]
-    q_stage, qd_stage, q_sum, qd_sum, rates, qdd = b.q_stage, b.qd_stage, b.q_sum, b.qd_sum, b.rates, b.qdd
-    for i in range(q0, q1):
-        q_sum[i] = 0.0
-        q_stage[i] = q[i]
-    for v in range(v0, v1):
-        qd_sum[v] = 0.0
-        qd_stage[v] = qd[v]
+    begin_stages(span, q, qd, b)
     for r in range(constraint.blocks[k, ROW], constraint.blocks[k, ROW_END]):
         constraint.multipliers[r] = 0.0
     reach = h if code == IMPLICIT else 0.0
@@ -396,41 +373,24 @@ def _one_step(
     at = time
     for stage in range(4 if many else 1):
         status = _dynamics(
-            links, drives, springs, table, loop_state, span, k, h, at, reach, q_stage, qd_stage, applied, wrenches,
-            work, spring_work, constraint, b.tau, b.added, qdd,
+            links, drives, springs, table, loop_state, span, k, h, at, reach, b.q_stage, b.qd_stage, applied,
+            wrenches, work, spring_work, constraint, b.tau, b.added, b.qdd,
         )  # fmt: skip
         if status != 0:
             return status
         if code == ACCELERATIONS:
-            for v in range(v0, v1):
-                qd[v] = qdd[v]
+            for v in range(span[DOF], span[DOF + 1]):
+                qd[v] = b.qdd[v]
             return 0
-        weight = (1.0 if stage == 0 or stage == 3 else 2.0) / 6.0 if many else 1.0
-        coordinate_rates(links, span, q_stage, qd_stage, rates)
-        ahead = 0.5 * h if stage < 2 else h
-        at = time + ahead
-        for i in range(q0, q1):
-            q_sum[i] += weight * rates[i]
-            q_stage[i] = q[i] + ahead * rates[i]
-        for v in range(v0, v1):
-            qd_sum[v] += weight * qdd[v]
-            qd_stage[v] = qd[v] + ahead * qdd[v]
+        if many:
+            at = time + add_stage(links, span, stage, h, q, qd, b)
     if many:
-        for i in range(q0, q1):
-            q[i] += h * q_sum[i]
-        for v in range(v0, v1):
-            qd[v] += h * qd_sum[v]
-        normalize(links, span, q)
+        end_stages(links, span, h, b, q, qd)
     else:
-        if code == EULER:
-            advance(links, span, h, qd, q)
-        for v in range(v0, v1):
-            qd[v] += h * qdd[v]
-        if code != EULER:
-            advance(links, span, h, qd, q)
-    for v in range(v0, v1):
-        if not abs(qd[v]) < HUGE:
-            return Status.NOT_FINITE + v
+        explicit_step(links, span, code == EULER, h, b.qdd, q, qd)
+    status = finite_status(span, qd)
+    if status != 0:
+        return status
     if needs_projection(table, k, h, q, qd, constraint):
         return _project(links, table, span, k, h, time + h, work, constraint, b.tau, q, qd)
     return 0
@@ -453,30 +413,13 @@ def _block_steps(
         for s in range(substeps):
             at = time + (step * substeps + s) * h
             status = _one_step(
-                links,
-                drives,
-                springs,
-                table,
-                loop_state,
-                span,
-                k,
-                code,
-                h,
-                at,
-                applied,
-                wrenches,
-                work,
-                spring_work,
-                b,
-                constraint,
-                q,
-                qd,
-            )
+                links, drives, springs, table, loop_state, span, k, code, h, at, applied, wrenches, work, spring_work,
+                b, constraint, q, qd,
+            )  # fmt: skip
             if status != 0:
                 break
-        for v in range(v0, v1):
-            if status == 0 and not abs(qd[v]) < HUGE:
-                status = Status.NOT_FINITE + v
+        if status == 0:
+            status = finite_status(span, qd)
         if status != 0:
             for i in range(q0, q1):
                 q[i] = q_before[i]

@@ -13,6 +13,7 @@ from typing import Any
 
 import numpy as np
 
+from limberjack.constraints.row_forces import RowForces, forces_of_rows
 from limberjack.constraints.rows import ANGLE, COORDINATES, ROWS, SLIDE, TURN
 from limberjack.constraints.runtime import (
     Driven,
@@ -386,6 +387,19 @@ class ConstraintSet:
         """Return the applied forces of a loop joint, to be written."""
         _, v = self._start[name]
         return self.own.tau[v : v + coordinate_counts(self.model.joint_spec(name))[1]]
+
+    def row_forces(self) -> RowForces:
+        """Return the forces of the rows in the last step; forces applied to loop joints are among them."""
+        table, constraint, own = self.table, self.constraint, self.own
+        multipliers = constraint.multipliers.copy()
+        applied = own.indices[:, 1] >= 0
+        if len(own.tau):
+            # of a ball the index is that of the first of its three rows
+            number = np.zeros(len(multipliers), np.int64)
+            for r in np.flatnonzero(applied & (table.speed == 1)):
+                number[r] = 0 if r == 0 or own.indices[r - 1, 1] != own.indices[r, 1] else number[r - 1] + 1
+            multipliers[applied] += own.tau[(own.indices[:, 1] + number)[applied]]
+        return forces_of_rows(table, multipliers, constraint.wrench)
 
     def explain(self, status: int, where: str) -> tuple[type[LimberjackError], str, str] | None:
         """Return (error, joint, message) of a status of `take_constrained_steps` that the rows caused, else None."""

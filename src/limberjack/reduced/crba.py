@@ -26,13 +26,7 @@ def composite_inertia(
     matrix,
 ):  # fmt: skip
     """Fill the (nv, nv) joint-space inertia, armature included, for work left by `kinematics`; `matrix` starts at 0."""
-    parent, kinds, v_start, dofs, armature = (
-        links.parent,
-        links.kind,
-        links.v_start,
-        links.dof,
-        links.armature,
-    )
+    parent, kinds, v_start, dofs, armature = links.parent, links.kind, links.v_start, links.dof, links.armature
     rows, subspace = work.rows, work.subspace
     for i in range(len(parent)):
         store_columns(rigid_columns(i, rows), i, rows)

@@ -11,11 +11,18 @@ from __future__ import annotations
 
 import math
 
+import numpy as np
+
 from limberjack._jit import inner, outlined
-from limberjack.model.arrays import BALL_DRIVE, DOF, SCALAR_DRIVE
+from limberjack.model.arrays import BALL_DRIVE, DOF, SCALAR_DRIVE, Drives
 from limberjack.spatial.quaternions import quaternion_log, quaternion_multiply
 
-__all__ = ["ball_drive", "ball_law", "drive_forces", "scalar_drive", "spring_energy"]
+__all__ = ["aim_drives", "ball_drive", "ball_law", "drive_forces", "scalar_drive", "spring_energy"]
+
+# Columns of motors in the rows of drives.
+_KP, _KD, _TARGET, _VELOCITY = 7, 8, 9, 10
+_BALL_KP, _BALL_KD, _BALL_TARGET = 11, 12, 13
+_FOUR, _THREE = np.arange(4), np.arange(3)
 
 
 @inner
@@ -166,3 +173,33 @@ def spring_energy(
             x, y, z = _turned_from(q, iq, d, row, 13)
             total += 0.5 * d[row, 11] * (x * x + y * y + z * z)
     return total
+
+
+def aim_drives(drives: Drives, q: np.ndarray, qd: np.ndarray) -> None:
+    """Write the targets of all motors; as `Simulation.set_targets` does."""
+    scalar, ball = drives.scalar, drives.ball
+    if len(scalar):
+        driven = (scalar[:, _KP] > 0.0) | (scalar[:, _KD] > 0.0)
+        scalar[driven, _TARGET] = q[drives.indices[driven, 0]]
+        scalar[driven, _VELOCITY] = qd[drives.indices[driven, 1]]
+    if len(ball):
+        kp = ball[:, _BALL_KP]
+        lead = ball[:, _BALL_KD] / np.where(kp > 0.0, kp, np.inf)
+        columns = drives.ball_indices[:, :1] + _FOUR
+        turn = qd[drives.ball_indices[:, 1:] + _THREE] * lead[:, None]
+        ball[:, _BALL_TARGET : _BALL_TARGET + 4] = _ahead(q[columns], turn)
+
+
+def _ahead(q: np.ndarray, turn: np.ndarray) -> np.ndarray:
+    """Return the unit quaternions of q (n, 4) followed by the rotation vectors `turn` (n, 3) in their own axes."""
+    angle = np.sqrt(np.einsum("ni,ni->n", turn, turn))
+    safe = np.maximum(angle, 1e-12)
+    x, y, z = np.sin(0.5 * safe) / safe * turn.T
+    c = np.cos(0.5 * angle)
+    a, b, d, e = (q / np.linalg.norm(q, axis=1, keepdims=True)).T
+    out = np.empty((len(q), 4))
+    out[:, 0] = a * c - b * x - d * y - e * z
+    out[:, 1] = a * x + b * c + d * z - e * y
+    out[:, 2] = a * y - b * z + d * c + e * x
+    out[:, 3] = a * z + b * y - d * x + e * c
+    return out

@@ -22,6 +22,7 @@ __all__ = [
     "body_velocities",
     "energies",
     "joint_energy",
+    "link_motion",
     "tree_accelerations",
     "tree_forces",
     "tree_inertia",
@@ -63,6 +64,20 @@ def tree_momentum(
     return mass, f * sx, f * sy, f * sz, px, py, pz, lx, ly, lz
 
 
+@inner
+def link_motion(i, rows, velocities):
+    """Return kinetic energy and linear momentum of link i, without armature, for `rows` as of `tree_momentum`."""
+    wx, wy, wz = velocities[i, 0], velocities[i, 1], velocities[i, 2]
+    vx, vy, vz = velocities[i, 3], velocities[i, 4], velocities[i, 5]
+    nx = rows[i, J] * wx + rows[i, J + 4] * wy + rows[i, J + 8] * wz
+    ny = rows[i, J + 4] * wx + rows[i, J + 5] * wy + rows[i, J + 9] * wz
+    nz = rows[i, J + 8] * wx + rows[i, J + 9] * wy + rows[i, J + 10] * wz
+    cx, cy, cz = cross(wx, wy, wz, rows[i, J + 3], rows[i, J + 7], rows[i, J + 11])
+    m, square = rows[i, P + 3], vx * vx + vy * vy + vz * vz
+    energy = 0.5 * (wx * nx + wy * ny + wz * nz + m * square) + vx * cx + vy * cy + vz * cz
+    return energy, m * vx + cx, m * vy + cy, m * vz + cz
+
+
 @kernel
 def energies(
     # model
@@ -80,14 +95,7 @@ def energies(
     rows, armature, gravity = work.rows, links.armature, links.gravity
     kinetic = 0.0
     for i in range(len(links.parent)):
-        wx, wy, wz = velocities[i, 0], velocities[i, 1], velocities[i, 2]
-        vx, vy, vz = velocities[i, 3], velocities[i, 4], velocities[i, 5]
-        nx = rows[i, J] * wx + rows[i, J + 4] * wy + rows[i, J + 8] * wz
-        ny = rows[i, J + 4] * wx + rows[i, J + 5] * wy + rows[i, J + 9] * wz
-        nz = rows[i, J + 8] * wx + rows[i, J + 9] * wy + rows[i, J + 10] * wz
-        cx, cy, cz = cross(wx, wy, wz, rows[i, J + 3], rows[i, J + 7], rows[i, J + 11])
-        square = vx * vx + vy * vy + vz * vz
-        kinetic += 0.5 * (wx * nx + wy * ny + wz * nz + rows[i, P + 3] * square) + vx * cx + vy * cy + vz * cz
+        kinetic += link_motion(i, rows, velocities)[0]
     for v in range(len(armature)):
         kinetic += 0.5 * armature[v] * qd[v] * qd[v]
     mass, x, y, z, px, py, pz, lx, ly, lz = tree_momentum(0, len(links.parent), rows, velocities)

@@ -35,13 +35,7 @@ def inverse_forces(
     tau,
 ):  # fmt: skip
     """Fill tau for work left by `kinematics` external forces subtracted from P; without springs and dampers."""
-    parent, kinds, v_start, dofs, armature = (
-        links.parent,
-        links.kind,
-        links.v_start,
-        links.dof,
-        links.armature,
-    )
+    parent, kinds, v_start, dofs, armature = links.parent, links.kind, links.v_start, links.dof, links.armature
     rows, subspace = work.rows, work.subspace
     for i in range(len(parent)):
         p = parent[i]

@@ -22,17 +22,16 @@ from limberjack.reduced.aba import accelerations
 from limberjack.reduced.drives import drive_forces
 from limberjack.reduced.figure_lanes import lane_accelerations, lane_articulate, lane_kinematics, lane_wrenches
 from limberjack.reduced.forces import apply_implicit_springs, apply_springs, apply_wrenches
-from limberjack.reduced.integrate import advance, coordinate_rates, normalize
+from limberjack.reduced.integrate import add_stage, begin_stages, end_stages, explicit_step, stage_weight
 from limberjack.reduced.kinematics import kinematics
 from limberjack.reduced.momentum import add_outer_forces, restore_momentum, start_momentum_targets
 from limberjack.reduced.work import LINKS, based, take_block
+from limberjack.spatial.arrays import HUGE
 
-__all__ = ["Buffers", "INTEGRATORS", "dynamics", "new_buffers", "take_steps"]
+__all__ = ["Buffers", "INTEGRATORS", "dynamics", "finite_status", "new_buffers", "take_steps"]
 
 INTEGRATORS = ("euler", "semi_implicit", "rk4", "implicit", "momentum")
 EULER, SEMI_IMPLICIT, RK4, IMPLICIT, MOMENTUM = range(5)
-# A number beyond this counts as no longer finite: its square still is, so nothing has overflowed yet.
-HUGE = 1e150
 
 
 class Buffers(NamedTuple):
@@ -91,18 +90,11 @@ def _one_step(links, drives, springs, span, code, h, applied, wrenches, work, sp
     """
     many = code == RK4 or code == MOMENTUM
     keeping = len(targets.trees) > 0
-    q0, q1, v0, v1 = span[COORDINATE], span[COORDINATE + 1], span[DOF], span[DOF + 1]
-    q_stage, qd_stage, q_sum, qd_sum, rates, qdd = b.q_stage, b.qd_stage, b.q_sum, b.qd_sum, b.rates, b.qdd
     if keeping:
         start_momentum_targets(links, span, q, qd, work, targets)
     if many:
-        for i in range(q0, q1):
-            q_sum[i] = 0.0
-            q_stage[i] = q[i]
-        for v in range(v0, v1):
-            qd_sum[v] = 0.0
-            qd_stage[v] = qd[v]
-    q_now, qd_now = (q_stage, qd_stage) if many else (q, qd)
+        begin_stages(span, q, qd, b)
+    q_now, qd_now = (b.q_stage, b.qd_stage) if many else (q, qd)
     # Where no joint has a drive, applied forces and armature serve as they are.
     driven = span[SCALAR_DRIVE] < span[SCALAR_DRIVE + 1] or span[BALL_DRIVE] < span[BALL_DRIVE + 1]
     tau, added = (b.tau, b.added) if driven else (applied, links.armature)
@@ -110,52 +102,35 @@ def _one_step(links, drives, springs, span, code, h, applied, wrenches, work, sp
     for stage in range(4 if many else 1):
         if work.lanes.size[LINKS] > 0:
             status = _figure_dynamics(
-                links, drives, span, reach, q_now, qd_now, applied, wrenches, work, driven, tau, added, qdd
+                links, drives, span, reach, q_now, qd_now, applied, wrenches, work, driven, tau, added, b.qdd
             )
         else:
             status = dynamics(
                 links, drives, springs, span, reach, q_now, qd_now, applied, wrenches, work, spring_work, driven, tau,
-                added, qdd,
+                added, b.qdd,
             )  # fmt: skip
         if status != 0:
             return status
         if not many:
             break
-        weight = (1.0 if stage == 0 or stage == 3 else 2.0) / 6.0
         if keeping:
             com_weight = 1.0 / 6.0 if stage < 3 else 0.0
             add_outer_forces(
-                links, springs, span, q_stage, qd_stage, weight, com_weight, tau, wrenches, work, spring_work, targets
-            )
-        coordinate_rates(links, span, q_stage, qd_stage, rates)
-        ahead = 0.5 * h if stage < 2 else h
-        for i in range(q0, q1):
-            q_sum[i] += weight * rates[i]
-            q_stage[i] = q[i] + ahead * rates[i]
-        for v in range(v0, v1):
-            qd_sum[v] += weight * qdd[v]
-            qd_stage[v] = qd[v] + ahead * qdd[v]
+                links, springs, span, b.q_stage, b.qd_stage, stage_weight(stage), com_weight, tau, wrenches, work,
+                spring_work, targets,
+            )  # fmt: skip
+        add_stage(links, span, stage, h, q, qd, b)
     if many:
-        for i in range(q0, q1):
-            q[i] += h * q_sum[i]
-        for v in range(v0, v1):
-            qd[v] += h * qd_sum[v]
-        normalize(links, span, q)
+        end_stages(links, span, h, b, q, qd)
         if keeping:
             restore_momentum(links, span, h, work, targets, q, qd)
         return 0
-    # euler moves along the velocity before the step, the others along the one after it
-    if code == EULER:
-        advance(links, span, h, qd, q)
-    for v in range(v0, v1):
-        qd[v] += h * qdd[v]
-    if code != EULER:
-        advance(links, span, h, qd, q)
+    explicit_step(links, span, code == EULER, h, b.qdd, q, qd)
     return 0
 
 
 @inner
-def _check(span, qd):
+def finite_status(span, qd):
     """Return 0 when the state in `span` is finite, else Status.NOT_FINITE + its first dof that is not.
 
     Coordinates follow velocities: finite ones stay finite as long as the velocities do.
@@ -190,7 +165,7 @@ def _block_steps(
             if status != 0:
                 break
         if status == 0:
-            status = _check(span, qd)
+            status = finite_status(span, qd)
         if status != 0:
             for i in range(span[COORDINATE], span[COORDINATE + 1]):
                 q[i] = q_before[i]

@@ -65,6 +65,7 @@ from limberjack.reduced.integrate import advance
 from limberjack.reduced.jacobians import link_velocities
 from limberjack.reduced.kinematics import other_pose
 from limberjack.reduced.work import BC, BL, DI, LINKS, UU, D, J, P, R, U, W, Work, based, take_block
+from limberjack.spatial.arrays import HUGE
 from limberjack.spatial.lanes import add, at, cross4, dot4, from_row, lane, load4, mul, pack, scale, store4, sub
 from limberjack.spatial.trig import sincos_all
 
@@ -76,16 +77,17 @@ __all__ = [
     "VariationalWork",
     "based_work",
     "correct",
+    "eliminate",
     "extrapolate",
     "finish",
     "first_diverged",
     "incoming",
     "joint_impulses",
-    "keep_factored",
     "largest_correction",
     "moving_energy",
     "known_bias",
     "known_forces",
+    "lag_of",
     "new_carried",
     "new_variational_work",
     "predict",
@@ -119,8 +121,6 @@ ENOUGH, LOST, ITERATIONS, HALVINGS = 1e-4, 1e-3, 4, 6
 # A gyroscopic torque is left out where the square of its change of the angular momentum, over that, is below this: it
 # turns about one of its principal axes.
 NO_TORQUE = 1e-24
-# A number beyond this counts as no longer finite.
-HUGE = 1e150
 # Columns of a clock: times of the last three half steps, time of the pose, length of the last substep, number of half
 # steps known (0: the motion starts from q and qd), length of the last substep if it was projected, and if contacts
 # acted in it: the velocity at the pose is then that of the half step. With a tolerance in time also the error in time
@@ -193,6 +193,14 @@ class VariationalWork(NamedTuple):
 def new_carried(links: Links, blocks: int) -> Carried:
     """Return empty momenta, history and clocks of `blocks` blocks."""
     return Carried(np.zeros((len(links.parent), 8)), np.zeros((3, len(links.armature))), np.zeros((blocks, CLOCK)))
+
+
+def lag_of(spans: np.ndarray, clock: np.ndarray, links: int) -> np.ndarray:
+    """Return, per link, how long ago its velocities held: in blocks that contacts act on, half of a substep."""
+    out = np.zeros(links)
+    for span, own in zip(spans, clock, strict=False):
+        out[span[LINK] : span[LINK + 1]] = 0.5 * own[LAG]
+    return out
 
 
 @inner
@@ -744,18 +752,25 @@ def keep_factored(span, w):
 
 
 @inner
+def eliminate(links, span, factored, w):
+    """Eliminate all dofs for bias forces P and joint forces w.tau, by a factor made before or now; return a status."""
+    work = w.work
+    if factored:
+        substitute(links, span, w.tau, work.subspace, work.reduced, work.pivot, work.rest, work.rows)
+        return 0
+    keep_factored(span, w)
+    return articulate(links, span, w.added, w.tau, work.subspace, work.rows, work.reduced, work.pivot, work.rest)
+
+
+@inner
 def _solve(links, external, span, h, factored, w):
     """Fill w.qdd for bias forces P and joint forces w.tau, with a factor made before or now; return a status."""
     work = w.work
     if work.lanes.size[LINKS] > 0:
         return _solve_lanes(links, span, factored, w)
-    if factored:
-        substitute(links, span, w.tau, work.subspace, work.reduced, work.pivot, work.rest, work.rows)
-    else:
-        keep_factored(span, w)
-        status = articulate(links, span, w.added, w.tau, work.subspace, work.rows, work.reduced, work.pivot, work.rest)
-        if status != 0:
-            return status
+    status = eliminate(links, span, factored, w)
+    if status != 0:
+        return status
     solve_accelerations(links, span, work.subspace, work.reduced, work.pivot, work.rest, work.rows, w.qdd)
     if external.stiff:
         return apply_implicit_springs(links, external.springs, span, h, w.qd, work, w.springs, w.qdd)

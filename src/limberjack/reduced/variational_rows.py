@@ -95,12 +95,12 @@ from limberjack.reduced.variational import (
     UNKNOWN,
     based_work,
     correct,
+    eliminate,
     extrapolate,
     finish,
     first_diverged,
     incoming,
     joint_impulses,
-    keep_factored,
     known_bias,
     known_forces,
     largest_correction,
@@ -113,7 +113,6 @@ from limberjack.reduced.variational import (
     static_pull,
     stiffer,
     substeps_of,
-    substitute,
     take_time_error,
     time_error,
     time_substeps,
@@ -301,13 +300,9 @@ def _load_left(links, span, w):
 def _solve_free(links, rows, span, k, factored, h, soft, keep, w):
     """Fill w.qdd, with the rows of block k, for the bias forces and joint forces at hand; return a status."""
     work = w.work
-    if factored:
-        substitute(links, span, w.tau, work.subspace, work.reduced, work.pivot, work.rest, work.rows)
-    else:
-        keep_factored(span, w)
-        status = articulate(links, span, w.added, w.tau, work.subspace, work.rows, work.reduced, work.pivot, work.rest)
-        if status != 0:
-            return status
+    status = eliminate(links, span, factored, w)
+    if status != 0:
+        return status
     if keep:
         _save_left(links, span, w)
     solve_accelerations(links, span, work.subspace, work.reduced, work.pivot, work.rest, work.rows, w.qdd)

@@ -12,6 +12,7 @@ from limberjack.scenes.bones import skeletons
 from limberjack.scenes.bridge import bridge
 from limberjack.scenes.catalog import Camera, Scene, SceneInfo, describe, get, get_shown, names
 from limberjack.scenes.chains import double_pendulum, long_chain, pendulum, tethered_pendulum
+from limberjack.scenes.conveyors import conveyor, drum, platform
 from limberjack.scenes.crowds import crowd, stadium
 from limberjack.scenes.faure import (
     bar_between_disks,
@@ -23,7 +24,6 @@ from limberjack.scenes.faure import (
 )
 from limberjack.scenes.fields import forest, rope_field
 from limberjack.scenes.figures import humanoid, marionette
-from limberjack.scenes.kinematic import conveyor, drum, platform
 from limberjack.scenes.letters import fridge_magnets
 from limberjack.scenes.loops import (
     REFERENCES,

@@ -192,14 +192,7 @@ def _stage_sliders(*, links: int, force: float, pushed: int, budget: int, **_: A
     "figure 4).",
     _stage_sliders,
 )
-def slider_chain(
-    *,
-    links: int = 5,
-    mass: float = 1.0,
-    force: float = 1.0,
-    pushed: int = 2,
-    budget: int = 1,
-) -> Model:
+def slider_chain(*, links: int = 5, mass: float = 1.0, force: float = 1.0, pushed: int = 2, budget: int = 1) -> Model:
     """Return links l1, l2, ... that float in a row along x and slide along it on the joints J1, J2, ... between them.
 
     With all joints active, a push on the second link accelerates it alone, by force / mass. With J1 alone active, all

@@ -17,15 +17,7 @@ from limberjack.model.model import Model
 from limberjack.model.spec import WORLD, Body, Joint, Shape, Spec
 from limberjack.scenes.catalog import Camera, chosen, flag, scene, whole
 
-__all__ = [
-    "chain_spec",
-    "checked_link",
-    "double_pendulum",
-    "long_chain",
-    "pendulum",
-    "side_view",
-    "tethered_pendulum",
-]
+__all__ = ["chain_spec", "checked_link", "double_pendulum", "long_chain", "pendulum", "side_view", "tethered_pendulum"]
 
 _EARTH = (0.0, 0.0, -9.81)
 _ORIGIN, _NO_TURN = (0.0, 0.0, 0.0), (1.0, 0.0, 0.0, 0.0)
@@ -108,8 +100,7 @@ def _stage_pendulum(*, links: int, length: float, **_: Any) -> dict[str, Any]:
 
 
 @scene(
-    "A chain of hinged links that falls from the horizontal (Redon, Galoppo and Lin 2005, figure 5).",
-    _stage_pendulum,
+    "A chain of hinged links that falls from the horizontal (Redon, Galoppo and Lin 2005, figure 5).", _stage_pendulum
 )
 def pendulum(
     *,
@@ -214,8 +205,7 @@ def _stage_tethered(*, links: int, length: float, **_: Any) -> dict[str, Any]:
 
 
 @scene(
-    "A hanging chain with one link pulled aside by a spring (Redon, Galoppo and Lin 2005, figure 6).",
-    _stage_tethered,
+    "A hanging chain with one link pulled aside by a spring (Redon, Galoppo and Lin 2005, figure 6).", _stage_tethered
 )
 def tethered_pendulum(
     *,

@@ -174,8 +174,7 @@ def _stage_crowd(
 
 
 @scene(
-    "200 people of 89 bodies each, pushed away from the camera (Redon, Galoppo and Lin 2005, figure 1).",
-    _stage_crowd,
+    "200 people of 89 bodies each, pushed away from the camera (Redon, Galoppo and Lin 2005, figure 1).", _stage_crowd
 )
 def crowd(
     *,

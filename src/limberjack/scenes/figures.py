@@ -170,10 +170,7 @@ def _add_bones(
     for bone in bones:
         effective = inertias[bone.name]
         ranges = [bone.limits] + ([skeleton.NECK_BEND] if bone.joint == "neck" else [])
-        options: dict[str, Any] = {
-            "position": origin[bone.name] - origin[bone.parent],
-            "damping": damping * effective,
-        }
+        options: dict[str, Any] = {"position": origin[bone.name] - origin[bone.parent], "damping": damping * effective}
         if limits is not None:
             options["limits"] = [tuple(math.radians(x) for x in pair) for pair in ranges]
         if limits == "soft":

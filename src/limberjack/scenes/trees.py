@@ -188,11 +188,6 @@ def ball_tree(*, bodies: int = 127, length: float = 0.5, mass: float = 1.0, grav
         parent = f"rod{(i - 1) // 2}" if i else WORLD
         builder.add_joint_ball(f"ball{i}", parent, f"rod{i}", position=beside if i else (0.0, 0.0, 0.0), start=tilt)
         builder.add_shape_capsule(
-            f"rod{i}",
-            radius,
-            length - 2 * radius,
-            position=centre,
-            color=(0.36, 0.58, 0.45, 1.0),
-            collide=False,
+            f"rod{i}", radius, length - 2 * radius, position=centre, color=(0.36, 0.58, 0.45, 1.0), collide=False
         )
     return builder.build()

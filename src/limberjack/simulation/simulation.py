@@ -21,6 +21,7 @@ from limberjack.methods import Forces, Stepper, method_of, require_support, requ
 from limberjack.model.arrays import Drives
 from limberjack.model.model import Model
 from limberjack.model.proximity import Proximity
+from limberjack.reduced.drives import aim_drives
 from limberjack.reduced.dynamics import array_of
 from limberjack.reduced.forces import no_wrenches
 from limberjack.simulation import attachments, external_forces, sensors, snapshots
@@ -36,12 +37,11 @@ from limberjack.simulation.handles import (
     loops_error,
     require_closed_loops,
 )
-from limberjack.simulation.kinematic import KinematicBodies
 from limberjack.simulation.measures import Energy, Measures, Momentum
+from limberjack.simulation.prescribed_motion import KinematicBodies
 from limberjack.simulation.reactions import joint_forces
 from limberjack.simulation.recorder import Bar, Frames, Uninterrupted
 from limberjack.simulation.snapshots import Snapshot
-from limberjack.simulation.targets import aim_drives
 from limberjack.simulation.trajectory import Trajectory
 
 __all__ = ["Energy", "Forces", "JointError", "Momentum", "Simulation", "Snapshot", "resume"]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from limberjack._jit import inner
 
-__all__ = ["factor_ldl", "invert_spd", "invert_symmetric_5", "solve_ldl", "solve_symmetric_3"]
+__all__ = ["factor_ldl", "invert_symmetric_5", "solve_ldl", "solve_symmetric_3"]
 
 
 @inner
@@ -51,21 +51,6 @@ def solve_ldl(n, first, a, x):
         for k in range(i + 1, n):
             s -= a[first + k, i] * x[k]
         x[i] = s
-
-
-@inner
-def invert_spd(n, a, scratch, out):
-    """Fill out (n, n) with A^-1 for the lower half of `a`, which is destroyed; return 0 or 1 + the row that failed."""
-    failed = factor_ldl(n, 0, 0.0, a)
-    if failed > 0:
-        return failed
-    for j in range(n):
-        for i in range(n):
-            scratch[i] = 1.0 if i == j else 0.0
-        solve_ldl(n, 0, a, scratch)
-        for i in range(n):
-            out[i, j] = scratch[i]
-    return 0
 
 
 @inner

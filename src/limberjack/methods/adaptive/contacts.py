@@ -52,13 +52,11 @@ from limberjack.reduced.forces import Wrenches, new_spring_work, no_wrenches
 from limberjack.reduced.jacobians import link_velocities
 from limberjack.reduced.joint_poses import child_pose
 from limberjack.reduced.kinematics import kinematics
-from limberjack.reduced.reaction_terms import lag_of
+from limberjack.reduced.measure import link_motion
 from limberjack.reduced.step import RK4
-from limberjack.reduced.variational import COUNTS, ITERATIONS, LAG, External, new_carried, new_variational_work
+from limberjack.reduced.variational import COUNTS, ITERATIONS, LAG, External, lag_of, new_carried, new_variational_work
 from limberjack.reduced.variational_rows import RowSet
-from limberjack.reduced.work import J, P
 from limberjack.spatial.frames import matrix_from_quaternion, quaternion_from_matrix
-from limberjack.spatial.vectors import cross
 
 __all__ = ["Boxes", "ContactAdaptiveStepper"]
 
@@ -163,26 +161,16 @@ def _motion_of_trees(
     """
     kinematics(links, span, q, qd, work)
     link_velocities(links, span, qd, work, velocities)
-    rows = work.rows
     for t in range(len(motion)):
         for c in range(4):
             motion[t, c] = 0.0
     for i in range(len(links.parent)):
-        wx, wy, wz = velocities[i, 0], velocities[i, 1], velocities[i, 2]
-        vx, vy, vz = velocities[i, 3], velocities[i, 4], velocities[i, 5]
-        nx = rows[i, J] * wx + rows[i, J + 4] * wy + rows[i, J + 8] * wz
-        ny = rows[i, J + 4] * wx + rows[i, J + 5] * wy + rows[i, J + 9] * wz
-        nz = rows[i, J + 8] * wx + rows[i, J + 9] * wy + rows[i, J + 10] * wz
-        cx, cy, cz = cross(wx, wy, wz, rows[i, J + 3], rows[i, J + 7], rows[i, J + 11])
-        m, t = rows[i, P + 3], tree[i]
-        square = m * (vx * vx + vy * vy + vz * vz)
-        own = 0.5 * (wx * nx + wy * ny + wz * nz + square) + vx * cx + vy * cy + vz * cz
+        own, px, py, pz = link_motion(i, work.rows, velocities)
         for v in range(links.v_start[i], links.v_start[i] + links.dof[i]):
             own += 0.5 * links.armature[v] * qd[v] * qd[v]
-        motion[t, 0] += own
-        motion[t, 1] += m * vx + cx
-        motion[t, 2] += m * vy + cy
-        motion[t, 3] += m * vz + cz
+        t = tree[i]
+        motion[t, 0], motion[t, 1] = motion[t, 0] + own, motion[t, 1] + px
+        motion[t, 2], motion[t, 3] = motion[t, 2] + py, motion[t, 3] + pz
 
 
 class FreeStep:

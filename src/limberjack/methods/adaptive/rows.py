@@ -56,7 +56,6 @@ from limberjack.reduced.constrained_step import ACCELERATIONS, take_constrained_
 from limberjack.reduced.constraint_set import ConstraintSet, Grip
 from limberjack.reduced.forces import Wrenches, no_wrenches
 from limberjack.reduced.joint_poses import composed
-from limberjack.reduced.reaction_terms import row_forces_of
 from limberjack.reduced.rows import LINK_END, LINK_START, PAIR_END, PAIR_START
 from limberjack.reduced.step import RK4
 from limberjack.reduced.variational import COUNTS, ITERATIONS, LAG, External
@@ -718,8 +717,8 @@ class ConstrainedAdaptiveStepper(WithRows, AdaptiveStepper):
             self._advance(0, self._dt, VELOCITIES)
         return self._qd
 
-    def _derive_velocities(self, whole: bool = False) -> None:
-        """Fill qd of the hybrid body; with `whole`, in work arrays for all clusters."""
+    def _derive_velocities(self) -> None:
+        """Fill qd of the hybrid body."""
         e, body = self._engine, self._body
         if e.current[0] != 0 or self._table is None:
             return
@@ -731,7 +730,7 @@ class ConstrainedAdaptiveStepper(WithRows, AdaptiveStepper):
                     self._links, external, self._spans, e.span, e.variational, e.carried, body.q, body.qd, e.counts
                 )
                 arguments = Bound(motion), Bound(self._row_set())
-                status = row_velocities(*arguments, external.stiff, external.wrenches, self._time, whole)
+                status = row_velocities(*arguments, external.stiff, external.wrenches, self._time, False)
             else:
                 status = self._call_rows(2, self._stiff_at(self._dt), self._time)
             if status == Status.MORE_ROWS:
@@ -940,7 +939,7 @@ class ConstrainedAdaptiveStepper(WithRows, AdaptiveStepper):
 
     def row_forces(self, exerted: np.ndarray, forces: Forces) -> RowForces:
         """Return the forces of the rows in the last step; of those inside one cluster none."""
-        return row_forces_of(self.constraint_set)
+        return self.constraint_set.row_forces()
 
     def stats(self) -> dict[str, Any]:
         """Return what `AdaptiveStepper` does, and what the rows did."""

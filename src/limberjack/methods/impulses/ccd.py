@@ -19,7 +19,7 @@ from limberjack.contact.restitution import next_pair
 from limberjack.contact.sweeps import JN, JT, LA, LB, RA, RB, N, S, set_effective_masses, update_contacts
 from limberjack.methods.impulses.motion import turned, turned_freely
 from limberjack.spatial.quaternions import quaternion_multiply, rotation_from_quaternion
-from limberjack.spatial.team import MARK, next_piece, pieces_of, share
+from limberjack.spatial.threads import MARK, next_piece, pieces_of, share
 from limberjack.spatial.vectors import cross, rotate, rotate_back
 
 __all__ = ["ccd", "mark_fast", "update_ccd_contacts"]

@@ -1,7 +1,7 @@
 """Contacts of bodies with joints, solved over the joints' direct solve; collisions of such bodies.
 
 Each round sweeps the contacts, and then solves all joints. Many contacts of figures are swept over the responses of
-whole figures (`contact/figures.py`), after which contacts and joints nearly agree. Otherwise bodies respond alone: a
+whole figures (`contact/figure_sweeps.py`), and then contacts and joints nearly agree. Otherwise bodies respond alone: a
 contact of a link knows the mass of this link only, while a net drawn taut behind it responds as if a hundred times
 heavier. So the change of a round is taken for the negative gradient in a nonlinear conjugate gradient method
 (Silcowitz, Niebe, Erleben 2010): impulses, and velocities with them, are extrapolated along the last direction by beta,
@@ -24,7 +24,7 @@ from typing import NamedTuple
 import numpy as np
 
 from limberjack._jit import outlined
-from limberjack.contact.figures import (
+from limberjack.contact.figure_sweeps import (
     ALONE,
     FILLED,
     MASSES,

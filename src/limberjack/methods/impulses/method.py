@@ -15,7 +15,7 @@ from limberjack.collision.shapes import shape_names
 from limberjack.constraints.black_box import raise_failed
 from limberjack.constraints.table import DRIVE, EQUALITY
 from limberjack.contact.bundles import BODIES, new_bundles
-from limberjack.contact.figures import Figures, new_figures
+from limberjack.contact.figure_sweeps import Figures, new_figures
 from limberjack.contact.graph import Graph, new_graph
 from limberjack.contact.sweeps import RA, STEP_N, STEP_T, N, S, Sweeps, new_sweeps
 from limberjack.contact.warm_start import WarmStart, new_warm_start
@@ -59,7 +59,7 @@ from limberjack.reduced.constraint_set import Grip
 from limberjack.reduced.measure import joint_energy
 from limberjack.spatial.clock import COUNTS
 from limberjack.spatial.frames import matrix_from_quaternion, quaternion_from_matrix
-from limberjack.spatial.team import STOP, Team, new_team
+from limberjack.spatial.threads import STOP, Team, new_team
 
 __all__ = ["ImpulsesStepper"]
 

@@ -16,7 +16,7 @@ import numpy as np
 from limberjack._jit import inner, outlined
 from limberjack.spatial.quaternions import quaternion_exp, quaternion_log, quaternion_multiply, rotation_from_quaternion
 from limberjack.spatial.solves import solve_symmetric_3
-from limberjack.spatial.team import Team
+from limberjack.spatial.threads import Team
 from limberjack.spatial.vectors import cross, rotate, rotate_back, rotate_symmetric, symmetric_times
 
 __all__ = [

@@ -18,7 +18,7 @@ from __future__ import annotations
 
 from limberjack._jit import inner, kernel, outlined
 from limberjack.contact.bundles import set_motion, store_impulses, unpack_bundles
-from limberjack.contact.figures import FILLED
+from limberjack.contact.figure_sweeps import FILLED
 from limberjack.contact.restitution import collide
 from limberjack.contact.sleep import sleep_islands
 from limberjack.contact.sweeps import (
@@ -31,7 +31,6 @@ from limberjack.contact.sweeps import (
 from limberjack.errors import Status
 from limberjack.maximal.bodies import POSE
 from limberjack.maximal.forces import count_turns
-from limberjack.maximal.solve import HUGE
 from limberjack.methods.impulses.ball_joint_impulses import (
     post_stabilize_ball_joints,
     project_ball_joints,
@@ -86,6 +85,7 @@ from limberjack.methods.impulses.pre_stabilize import (
 from limberjack.methods.impulses.redetect import redetect, restore_warm_start, stale, stale_free
 from limberjack.methods.impulses.resistance import find_touching, resist
 from limberjack.methods.impulses.team import move_all, settle_all
+from limberjack.spatial.arrays import HUGE
 from limberjack.spatial.clock import ticks
 
 __all__ = ["restore_state", "save_state", "set_inverses", "take_ball_joint_steps", "take_steps"]

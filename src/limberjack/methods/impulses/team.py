@@ -24,7 +24,7 @@ from limberjack.contact.bundles import (
 from limberjack.maximal.bodies import POSE
 from limberjack.methods.impulses.ccd import mark_fast
 from limberjack.methods.impulses.motion import conserve_momentum, move_bodies
-from limberjack.spatial.team import (
+from limberjack.spatial.threads import (
     COPY,
     FILL,
     MARK,

@@ -27,11 +27,12 @@ from limberjack.linear.saddle import first_constraints, invert_masses
 from limberjack.maximal.bodies import PARTICLE, PLANAR, RIGID, SCALABLE, move_bodies
 from limberjack.maximal.forces import forces as set_forces
 from limberjack.maximal.rows import diagonal_of, evaluate, indices_of
-from limberjack.maximal.solve import ACTIVE_TOLERANCE, GAP_ALLOWED, HUGE, MAX_ITERATIONS, MIDWAY, PROJECT, set_rhs
+from limberjack.maximal.solve import ACTIVE_TOLERANCE, GAP_ALLOWED, MAX_ITERATIONS, MIDWAY, PROJECT, set_rhs
 from limberjack.methods.multipliers.method import MultipliersStepper
 from limberjack.methods.multipliers.options import STABILIZATIONS, Multipliers
 from limberjack.methods.stepper import Forces
 from limberjack.model.model import Model
+from limberjack.spatial.arrays import HUGE
 
 __all__ = ["AllRows", "AlternativeStepper", "new_all_rows", "solve_all_rows"]
 _POSITION, _VELOCITY, _ACCELERATION = 0, 1, 2

@@ -16,19 +16,20 @@ from limberjack._jit import inner, kernel, outlined
 from limberjack.collision.detect import Contact, detect, grown, new_detector
 from limberjack.collision.filters import with_apart
 from limberjack.collision.shapes import shape_names
-from limberjack.constraints.rows import COORDINATES, ROWS
 from limberjack.constraints.runtime import apart_bodies
 from limberjack.errors import Status, UnsupportedByMethod
-from limberjack.maximal.bodies import POSE, RIGID
+from limberjack.maximal.bodies import RIGID
 from limberjack.maximal.contacts import contact_forces, contact_room, new_contact_rows
 from limberjack.maximal.solve import PIECES, STIFFEST
 from limberjack.methods.multipliers.method import MultipliersStepper
 from limberjack.methods.multipliers.options import STABILIZATIONS, Multipliers
+from limberjack.methods.multipliers.pieces import copy_state
 from limberjack.methods.multipliers.rattle import take_rattle_steps
 from limberjack.methods.multipliers.step import RATTLE, SAME_STIFFNESS, take_steps
 from limberjack.methods.stepper import Forces
 from limberjack.model.model import Model
 from limberjack.reduced.forces import Wrenches
+from limberjack.spatial.arrays import copy
 
 __all__ = ["ContactStepper", "take_contact_steps"]
 
@@ -53,40 +54,17 @@ class Saved(NamedTuple):
 
 
 @outlined
-def _copy(source, target):
-    for k in range(len(source)):
-        target[k] = source[k]
-
-
-@outlined
 def _copy_state(to_saved, table, e, s, saved):
-    """Save the state, or restore it: rows and factor then belong to other poses, the force alone to these."""
-    for i in range(len(s.pose)):
-        for c in range(POSE):
-            if to_saved:
-                saved.pose[i, c] = s.pose[i, c]
-            else:
-                s.pose[i, c] = saved.pose[i, c]
-    for t in range(len(table.compound)):
-        k = table.compound[t, 0]
-        for c in range(COORDINATES, ROWS):
-            if to_saved:
-                saved.compound[t, c - COORDINATES] = e.state[k, c]
-            else:
-                e.state[k, c] = saved.compound[t, c - COORDINATES]
+    """Save the state, or restore it: the force is that of these poses."""
+    copy_state(to_saved, table, e, s, saved.pose, saved.u, saved.near, saved.compound)
     if to_saved:
-        _copy(s.u, saved.u)
-        _copy(e.near, saved.near)
-        _copy(s.force, saved.force)
-        _copy(s.q, saved.q)
-        _copy(s.qd, saved.qd)
+        copy(s.force, saved.force)
+        copy(s.q, saved.q)
+        copy(s.qd, saved.qd)
     else:
-        s.fresh[0] = 0
-        _copy(saved.u, s.u)
-        _copy(saved.near, e.near)
-        _copy(saved.force, s.force)
-        _copy(saved.q, s.q)
-        _copy(saved.qd, s.qd)
+        copy(saved.force, s.force)
+        copy(saved.q, s.q)
+        copy(saved.qd, s.qd)
 
 
 @outlined
@@ -137,7 +115,7 @@ def _contact_step(
             substeps, h, rate, tolerance, at, wrenches, applied, e, s, saddle,
         )  # fmt: skip
         # before the move and its projection: they belong to the poses at which the contacts are
-        _copy(s.u_sum, saved.predicted)
+        copy(s.u_sum, saved.predicted)
         _copy_state(False, setup.table, e, s, saved)
         if status != 0:
             return status, 1
@@ -161,7 +139,7 @@ def _contact_step(
             setup, tree, structure, springs, drives, armature, span, code, first_order, stabilization, driven,
             substeps, h, rate, tolerance, at, wrenches, applied, e, s, saddle,
         )  # fmt: skip
-        _copy(s.u, saved.predicted)
+        copy(s.u, saved.predicted)
         _copy_state(False, setup.table, e, s, saved)
         if status != 0:
             return status, 1

@@ -28,15 +28,13 @@ import numpy as np
 from limberjack._jit import inner, outlined
 from limberjack.constraints.rows import COORDINATES, ROWS
 from limberjack.errors import Status
-from limberjack.maximal.bodies import POSE, move_bodies
+from limberjack.maximal.bodies import add_geometric_inertia, move_bodies
 from limberjack.maximal.forces import forces
-from limberjack.maximal.geometric_stiffness import add_inertia
 from limberjack.maximal.rows import evaluate
 from limberjack.maximal.soft_rows import AT_END, set_soft_laws, switch_soft_rows
 from limberjack.maximal.solve import (
     ACTIVE_TOLERANCE,
     BY_VELOCITIES,
-    HUGE,
     PIECES,
     PROJECT,
     STIFFEST,
@@ -44,10 +42,11 @@ from limberjack.maximal.solve import (
     factor_and_solve,
     project,
 )
+from limberjack.spatial.arrays import HUGE, copy, copy_rows
 
 __all__ = [
-    "CONSERVING", "DISSIPATIVE", "SWITCHES", "next_attempt", "note_attempt", "note_forces", "pieces_needed",
-    "restore_before", "save_before", "set_stiffness", "velocity_step",
+    "CONSERVING", "DISSIPATIVE", "SWITCHES", "copy_state", "next_attempt", "note_attempt", "note_forces",
+    "pieces_needed", "set_stiffness", "velocity_step",
 ]  # fmt: skip
 
 # Pieces of a step at most: where forces ask for them, and where halves do not close.
@@ -118,34 +117,24 @@ def next_attempt(status, pieces, by_velocities, springs):
 
 
 @outlined
-def save_before(table, e, s):
-    """Save the state before a step."""
-    for i in range(len(s.pose)):
-        for c in range(POSE):
-            s.before[i, c] = s.pose[i, c]
-    for k in range(len(s.u)):
-        s.u_before[k] = s.u[k]
-    for t in range(len(e.near)):
-        s.near_before[t] = e.near[t]
+def copy_state(to_saved, table, e, s, pose, u, near, compound):
+    """Save poses, velocities and what rows know of the past, or restore them: the factor is then of other poses."""
     for t in range(len(table.compound)):
+        k = table.compound[t, 0]
         for c in range(COORDINATES, ROWS):
-            s.compound_before[t, c - COORDINATES] = e.state[table.compound[t, 0], c]
-
-
-@outlined
-def restore_before(table, e, s):
-    """Restore the state before a step."""
-    s.fresh[0] = 0
-    for i in range(len(s.pose)):
-        for c in range(POSE):
-            s.pose[i, c] = s.before[i, c]
-    for k in range(len(s.u)):
-        s.u[k] = s.u_before[k]
-    for t in range(len(e.near)):
-        e.near[t] = s.near_before[t]
-    for t in range(len(table.compound)):
-        for c in range(COORDINATES, ROWS):
-            e.state[table.compound[t, 0], c] = s.compound_before[t, c - COORDINATES]
+            if to_saved:
+                compound[t, c - COORDINATES] = e.state[k, c]
+            else:
+                e.state[k, c] = compound[t, c - COORDINATES]
+    if to_saved:
+        copy_rows(s.pose, pose)
+        copy(s.u, u)
+        copy(e.near, near)
+    else:
+        s.fresh[0] = 0
+        copy_rows(pose, s.pose)
+        copy(u, s.u)
+        copy(near, e.near)
 
 
 @outlined
@@ -187,7 +176,7 @@ def velocity_step(
             stiffest = set_stiffness(setup, 1.0 / h, e, s)
             if h * h * stiffest <= 1.0:
                 break
-            add_inertia(setup.bodies, h * h, s.stiffness, e.m)
+            add_geometric_inertia(setup.bodies, h * h, s.stiffness, e.m)
     for k in range(nu):
         s.u[k] += saddle.a[k]
         if not abs(s.u[k]) < HUGE:

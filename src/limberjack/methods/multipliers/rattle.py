@@ -20,21 +20,20 @@ from limberjack.maximal.rows import evaluate, evaluate_predicted, remove_gyrosco
 from limberjack.maximal.solve import (
     ACTIVE_TOLERANCE,
     GAP_ALLOWED,
-    HUGE,
     MAX_ITERATIONS,
     PROJECT,
     factor_and_solve,
+    finite_status,
     set_rhs,
     solve_with_factor,
     worst_row,
 )
 from limberjack.methods.multipliers.pieces import (
     CONSERVING,
+    copy_state,
     next_attempt,
     note_attempt,
     pieces_needed,
-    restore_before,
-    save_before,
     set_stiffness,
     velocity_step,
 )
@@ -199,10 +198,7 @@ def _take_pieces(
         s.fresh[0] = done if status == 0 and not by_velocities else 0
         if status != 0:
             return status
-    for k in range(len(s.u)):
-        if not abs(s.u[k]) < HUGE:
-            return Status.NOT_FINITE + k
-    return 0
+    return finite_status(s.u)
 
 
 @kernel
@@ -223,7 +219,7 @@ def take_rattle_steps(
         if setup.table.role[r] == SPRING:
             done = 2
     for step in range(n):
-        save_before(setup.table, e, s)
+        copy_state(True, setup.table, e, s, s.before, s.u_before, s.near_before, s.compound_before)
         pieces, by_velocities = 1, False
         while True:
             status = _take_pieces(
@@ -233,7 +229,7 @@ def take_rattle_steps(
             note_attempt(pieces, by_velocities, s.report)
             if status == 0:
                 break
-            restore_before(setup.table, e, s)
+            copy_state(False, setup.table, e, s, s.before, s.u_before, s.near_before, s.compound_before)
             pieces, by_velocities = next_attempt(status, pieces, by_velocities, len(springs.link))
             if pieces == 0:
                 return step, status

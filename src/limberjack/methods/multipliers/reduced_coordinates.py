@@ -16,15 +16,17 @@ import numpy as np
 from limberjack._jit import kernel
 from limberjack.errors import LimberjackError, StateError, Status, UnsupportedByMethod
 from limberjack.maximal.rows import indices_of
-from limberjack.maximal.solve import HUGE, NO_STABILIZATION
+from limberjack.maximal.solve import NO_STABILIZATION
 from limberjack.methods.capabilities import VERBS
 from limberjack.methods.multipliers.method import MultipliersStepper
-from limberjack.methods.multipliers.options import Multipliers
-from limberjack.methods.multipliers.step import EULER, take_steps
+from limberjack.methods.multipliers.options import INTEGRATORS, Multipliers
+from limberjack.methods.multipliers.step import EULER, RK4, take_steps
 from limberjack.methods.stepper import Forces, Stepper
 from limberjack.model.arrays import whole_span
 from limberjack.model.model import Model
-from limberjack.reduced.integrate import advance, coordinate_rates, normalize
+from limberjack.reduced.integrate import add_stage, begin_stages, end_stages, explicit_step
+from limberjack.reduced.step import new_buffers
+from limberjack.spatial.arrays import HUGE
 
 __all__ = ["ReducedStepper"]
 
@@ -33,42 +35,33 @@ _OFFERED = ("semi_implicit", "euler", "rk4")
 
 
 @kernel
-def _move(
-    # model
-    links,
-    # in
-    span, h, qd,
-    # out
-    q,
-):  # fmt: skip
-    """Move q by h qd."""
-    advance(links, span, h, qd, q)
-
-
-@kernel
-def _rates(
-    # model
-    links,
+def _begin(
     # in
     span, q, qd,
     # out
-    rates,
+    b,
 ):  # fmt: skip
-    """Fill dq/dt."""
-    coordinate_rates(links, span, q, qd, rates)
+    """Begin a step."""
+    begin_stages(span, q, qd, b)
 
 
 @kernel
-def _normalize(
+def _take_stage(
     # model
     links,
     # in
-    span,
+    span, code, stage, h, b,
     # out
-    q,
+    q, qd,
 ):  # fmt: skip
-    """Bring quaternions back to length 1."""
-    normalize(links, span, q)
+    """Take a stage, with b.qdd at it, and the step itself at the last one; return how far ahead the next stage is."""
+    if code != RK4:
+        explicit_step(links, span, code == EULER, h, b.qdd, q, qd)
+        return 0.0
+    ahead = add_stage(links, span, stage, h, q, qd, b)
+    if stage == 3:
+        end_stages(links, span, h, b, q, qd)
+    return ahead
 
 
 class ReducedStepper(Stepper):
@@ -94,6 +87,7 @@ class ReducedStepper(Stepper):
         self._span = whole_span(model.arrays.links, model.arrays.drives)
         self._substeps = options.substeps or (2 if options.integrator == "rk4" else 1)
         self.q, self.qd = model.q0.copy(), model.qd0.copy()
+        self._buffers = new_buffers(model.nq, model.nv)
         whole = self._inner.whole
         counts = self._inner._setup.constraints
         self._block_indices = indices_of(whole.system, np.arange(counts[1], counts[2]))
@@ -150,32 +144,13 @@ class ReducedStepper(Stepper):
 
     def _one(self, h: float, forces: Forces, time: float) -> int:
         """Take one step of h; return a status."""
-        links, span = self._links, self._span
-        if self._options.integrator != "rk4":
-            qdd, status = self.accelerations(self.q, self.qd, forces, time)
+        b, code, at = self._buffers, INTEGRATORS.index(self._options.integrator), time
+        _begin(self._span, self.q, self.qd, b)
+        for stage in range(4 if code == RK4 else 1):
+            b.qdd[:], status = self.accelerations(b.q_stage, b.qd_stage, forces, at)
             if status != 0:
                 return status
-            if self._options.integrator == "euler":
-                _move(links, span, h, self.qd, self.q)
-                self.qd += h * qdd
-            else:
-                self.qd += h * qdd
-                _move(links, span, h, self.qd, self.q)
-            return 0
-        q, qd, rates = self.q.copy(), self.qd.copy(), np.zeros_like(self.q)
-        q_sum, qd_sum = np.zeros_like(q), np.zeros_like(qd)
-        at = time
-        for weight, ahead in ((1.0, 0.5 * h), (2.0, 0.5 * h), (2.0, h), (1.0, h)):
-            qdd, status = self.accelerations(q, qd, forces, at)
-            if status != 0:
-                return status
-            _rates(links, span, q, qd, rates)
-            q_sum += weight / 6.0 * rates
-            qd_sum += weight / 6.0 * qdd
-            at, q, qd = time + ahead, self.q + ahead * rates, self.qd + ahead * qdd
-        self.q += h * q_sum
-        self.qd += h * qd_sum
-        _normalize(links, span, self.q)
+            at = time + _take_stage(self._links, self._span, code, stage, h, b, self.q, self.qd)
         return 0
 
     def explain(self, status: int, where: str) -> tuple[type[LimberjackError], str, str] | None:

@@ -24,30 +24,28 @@ import numpy as np
 
 from limberjack._jit import inner, kernel, outlined
 from limberjack.errors import Status
-from limberjack.maximal.bodies import POSE, move_bodies, normalize_poses, pose_rates
+from limberjack.maximal.bodies import POSE, add_geometric_inertia, move_bodies, normalize_poses, pose_rates
 from limberjack.maximal.forces import count_turns, forces
-from limberjack.maximal.geometric_stiffness import add_inertia
 from limberjack.maximal.rows import evaluate
 from limberjack.maximal.soft_rows import AT_END, CONSERVING, add_soft_forces, set_soft_laws, switch_soft_rows
 from limberjack.maximal.solve import (
     ACTIVE_TOLERANCE,
     FIRST_ORDER,
-    HUGE,
     MIDWAY,
     PROJECT,
     STIFFEST,
     factor_and_solve,
+    finite_status,
     project,
 )
 from limberjack.methods.multipliers.pieces import (
     DISSIPATIVE,
     SWITCHES,
+    copy_state,
     next_attempt,
     note_attempt,
     note_forces,
     pieces_needed,
-    restore_before,
-    save_before,
     set_stiffness,
     velocity_step,
 )
@@ -91,7 +89,7 @@ def _accelerate(
         # with contacts, the inertia of the step without them: their forces were found with it
         stiffest = s.report[STIFFEST] if s.fresh[0] == SAME_STIFFNESS else set_stiffness(setup, 1.0, e, s)
     if h * stiffest > 1.0:
-        add_inertia(setup.bodies, h, s.stiffness, e.m)
+        add_geometric_inertia(setup.bodies, h, s.stiffness, e.m)
         forces(setup, springs, drives, armature, span, driven, is_soft, wrenches, applied, pose, e, s, saddle.f)
         status = factor_and_solve(
             setup, tree, structure, np.int64(2), h, stabilization, rate, ACTIVE_TOLERANCE, False, e, s, saddle
@@ -158,9 +156,9 @@ def _one_step(
                     s.u[k] = s.u_sum[k]
             move_bodies(bodies, h, start_u if code == EULER and not first_order else s.u, s.pose)
         if stage == stages - 1:
-            for k in range(nu):
-                if not abs(s.u[k]) < HUGE:
-                    return Status.NOT_FINITE + k
+            status = finite_status(s.u)
+            if status != 0:
+                return status
         if stabilization == PROJECT and (has_loops or stage == stages - 1):
             status = project(setup, tree, structure, at, tolerance, rows, e, s, saddle)
             if status != 0:
@@ -215,10 +213,7 @@ def _take_pieces(
         s.fresh[0] = 1 if status == 0 else 0
         if status != 0:
             return status
-    for k in range(len(s.u)):
-        if not abs(s.u[k]) < HUGE:
-            return Status.NOT_FINITE + k
-    return 0
+    return finite_status(s.u)
 
 
 @kernel
@@ -258,7 +253,7 @@ def take_steps(
     """
     guarded = stabilization == PROJECT and code != EULER and not first_order
     for step in range(n):
-        save_before(setup.table, e, s)
+        copy_state(True, setup.table, e, s, s.before, s.u_before, s.near_before, s.compound_before)
         pieces, by_velocities = 1, False
         while True:
             status = _take_pieces(
@@ -269,7 +264,7 @@ def take_steps(
             note_attempt(pieces, by_velocities, s.report)
             if status == 0:
                 break
-            restore_before(setup.table, e, s)
+            copy_state(False, setup.table, e, s, s.before, s.u_before, s.near_before, s.compound_before)
             if stabilization != PROJECT:
                 return step, status
             pieces, by_velocities = next_attempt(status, pieces, by_velocities, len(springs.link))

@@ -7,7 +7,7 @@ import pytest
 
 import limberjack as lj
 from limberjack._jit import kernel
-from limberjack.contact.figures import (
+from limberjack.contact.figure_sweeps import (
     MASSES,
     gather_velocities,
     set_figure_masses,
