@@ -19,8 +19,9 @@ energy: a scene that falls far explains so much that a wrong gain would stay bel
 
 Most looks at a simulation are one product of its velocities with themselves: as long as they are less than twice as
 fast as any that were checked, energy is not measured, but for checks at twice the steps of the last one. Velocities
-alone do not tell where a light body spins fast and heavy ones gain slowly. A method that steps few of the dofs, as `adaptive` does, is
-looked at and copied the less often: a copy of the state is as large as ever, the steps between two are cheaper.
+alone do not tell where a light body spins fast and heavy ones gain slowly. A method that steps few of the dofs, as
+`adaptive` does, is looked at and copied the less often: a copy of the state is as large as ever, the steps between two
+are cheaper.
 """
 
 # The files of this room are one class seen from several sides: they share its private members.
