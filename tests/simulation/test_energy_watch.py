@@ -155,6 +155,22 @@ def test_energy_from_nowhere_is_found(watchful):
     assert sim.energy().kinetic < 1e3
 
 
+@pytest.mark.parametrize("method", METHODS)
+def test_a_gain_that_leaves_velocities_as_they_are_is_found(method, monkeypatch):
+    """A heavy body gains four tenths of its energy from nowhere, beside a light one whose spin is most of the speed."""
+    builder = lj.Builder("gain", gravity=(0, 0, 0))
+    builder.add_body("heavy", mass=100.0, inertia=(10.0, 10.0, 10.0))
+    builder.add_joint_slide("slide", "world", "heavy", axis=(0, 0, 1), start_velocity=30.0)
+    builder.add_body("light", mass=1e-3, inertia=(1e-6, 1e-6, 1e-6))
+    builder.add_joint_hinge("spin", "world", "light", position=(1.0, 0.0, 0.0), axis=(0, 0, 1), start_velocity=1e3)
+    sim = lj.Simulation(builder.build(), method, dt=1e-3)
+    sim.step(1000)
+    monkeypatch.setattr(energy_watch.EnergyWatch, "forget", lambda _: None)
+    sim.qd = 1.2 * sim.qd
+    with pytest.warns(lj.EnergyWarning, match='body "heavy"'):
+        sim.step(1100)
+
+
 @pytest.mark.parametrize(
     ("method", "scene"),
     [(method, hanging) for method in METHODS]

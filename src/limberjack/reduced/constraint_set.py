@@ -416,7 +416,7 @@ class ConstraintSet:
             # the least gap of the iteration, which left it again
             text = f'joint "{name}": closed within {gap:.3g} m at {where}, and open again by the next correction'
         advice = 'in a singular pose, as of a chain pulled straight, method "multipliers" goes on'
-        return LoopNotClosed, name, f"{text}; try a smaller dt; {advice}"
+        return LoopNotClosed, name, f"{text}; try a smaller dt, or lj.assemble before the first step; {advice}"
 
     def redundant(self) -> tuple[int, int]:
         """Return how many rows acted last and their rank."""

@@ -1093,8 +1093,12 @@ def wakes(contacts, state):
 
 
 @outlined
-def mark_trees(links, contacts, state):
-    """Mark the trees that contacts or dry friction act on, without those that sleep."""
+def mark_trees(links, blocks, constraint, contacts, state):
+    """Mark the trees that contacts or dry friction act on, without those that sleep.
+
+    So are the trees that rows tie to them: of a gripper whose fingers each are two trees that a loop closes, with a
+    gear between the drivers, contacts act on the fingertips alone.
+    """
     for t in range(len(state.involved)):
         state.involved[t] = 0
     for c in range(contacts.count[0]):
@@ -1109,6 +1113,15 @@ def mark_trees(links, contacts, state):
             if not state.asleep[state.tree[i]]:
                 state.involved[state.tree[i]] = 1
             v += 1
+    for k in range(len(blocks)):
+        if constraint.blocks[k, ROW] == constraint.blocks[k, ROW_END] or blocks[k, LINK] == blocks[k, LINK + 1]:
+            continue
+        first, last, some = state.tree[blocks[k, LINK]], state.tree[blocks[k, LINK + 1] - 1], False
+        for t in range(first, last + 1):
+            some = some or state.involved[t] != 0
+        if some:
+            for t in range(first, last + 1):
+                state.involved[t] = 0 if state.asleep[t] else 1
 
 
 @outlined
@@ -1379,7 +1392,7 @@ def take_contact_steps(
             if status != 0:
                 return step, status
             _evaluate_all_rows(links, table, blocks, span, at, q, qd, t.work, constraint)
-            mark_trees(links, contacts, t)
+            mark_trees(links, blocks, constraint, contacts, t)
             status = _articulate(links, span, b.added, b.tau, t)
             if status != 0:
                 return step, status

@@ -346,7 +346,7 @@ class ContactSearch(NamedTuple):
 
 
 @outlined
-def _detect(links, h, velocity, w, contact):
+def _detect(links, blocks, constraint, h, velocity, w, contact):
     """Find the contacts at the poses of the rows; return 0 or a status."""
     t = contact.state
     set_poses(links, h, False, w.work.rows, w.work.subspace, velocity, t)
@@ -360,7 +360,7 @@ def _detect(links, h, velocity, w, contact):
     if found == Status.POSE_NOT_FINITE:
         return Status.NOT_FINITE
     match_contacts(contact.contacts, contact.warm_start)
-    mark_trees(links, contact.contacts, t)
+    mark_trees(links, blocks, constraint, contact.contacts, t)
     return 0
 
 
@@ -616,7 +616,7 @@ def _substep(
                 reflected = 0.0 if projected or clock[LENGTH] == 0.0 else REFLECTED
                 _last_rates(links, rows, span, k, time, reflected, carried.history[0], w, q)
         if contact is not None and halving == 0:
-            status = _detect(links, h, carried.history[0], work, contact)
+            status = _detect(links, blocks, rows.constraint, h, carried.history[0], work, contact)
             if status == 0 and wakes(contact.contacts, contact.state):
                 status = Status.IMPACT
             if status != 0:

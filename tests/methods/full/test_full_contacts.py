@@ -271,3 +271,35 @@ def test_contacts_can_be_ignored_and_refused():
     assert sim.body("box").position[2] < -4.0 and sim.contacts() == []
     with pytest.raises(lj.LimberjackError, match="momentum"):
         lj.Simulation(model, lj.Full(integrator="momentum"))
+
+
+def gripper():
+    """Return a box between two fingers; each is two trees that a loop closes, and a gear ties their drivers."""
+    builder, inertia = lj.Builder("gripper", gravity=(0, 0, 0)), (1e-4, 1e-4, 1e-4)
+    for side, word in ((-1.0, "left"), (1.0, "right")):
+        driver, coupler, finger = f"{word}_driver", f"{word}_coupler", f"{word}_finger"
+        builder.add_body(driver, mass=0.02, com=(0, 0, 0.05), inertia=inertia)
+        builder.add_joint_hinge(word, "world", driver, position=(0.2 * side, 0, 0), axis=(0, 1, 0), armature=0.005)
+        builder.add_body(coupler, mass=0.02, com=(-0.05 * side, 0, 0), inertia=inertia)
+        builder.add_joint_hinge(f"{word}_knee", driver, coupler, position=(0, 0, 0.1), axis=(0, 1, 0))
+        builder.add_body(finger, mass=0.02, com=(0, 0, 0.05), inertia=inertia)
+        builder.add_joint_hinge(f"{word}_base", "world", finger, position=(0.1 * side, 0, 0), axis=(0, 1, 0))
+        builder.add_shape_box(finger, (0.02, 0.02, 0.1), position=(0, 0, 0.05))
+        end = (-0.1 * side, 0, 0)
+        builder.add_joint_ball(f"{word}_tip", finger, coupler, position=(0, 0, 0.1), position_in_child=end)
+    builder.add_joint_gear("gear", "left", "right", ratio=-1.0)
+    builder.add_body("box", mass=0.03, inertia=(2e-5, 2e-5, 2e-5), position=(0.01, 0, 0.08))
+    builder.add_shape_box("box", (0.12, 0.05, 0.05))
+    return builder.build()
+
+
+def test_contacts_act_on_trees_that_rows_tie_to_those_in_contact():
+    """A gripper closes on a box and holds it: the gear between its drivers, which touch nothing, takes part."""
+    sim = lj.Simulation(gripper(), "full", dt=4e-3)
+    sim.joint("left").tau, sim.joint("right").tau = 0.1, -0.1
+    most = 0.0
+    for _ in range(250):
+        sim.step()
+        most = max(most, sim.energy().kinetic)
+    assert most < 0.07 and sim.energy().kinetic < 1e-6
+    assert np.abs(sim.body("box").position[:2]).max() < 1e-3 and sim.body("box").position[2] > 0.07

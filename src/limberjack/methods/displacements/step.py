@@ -67,6 +67,8 @@ _TOUCHES = 1e-6
 # Squared product of step and frequency of springs under tension beyond which a step is divided, until it is 1, and into
 # how many pieces at most.
 _UNRESOLVED, _MOST_PIECES = 2.0, 64
+# Squared product of half a step and the frequency of a soft row up to which its force is kept over the half step.
+_WEAK = 1e-3
 # Energy of closing errors by motion, relative to the kinetic energy, up to which it is done.
 _NEGLIGIBLE = 1e-6
 
@@ -317,6 +319,32 @@ def _set_momenta(bodies, pose, ends, free, momentum):
 
 
 @outlined
+def _set_soft_velocity_rhs(system, ends, soft, h, speeds, before, mobility, soft_slope, jacobian, active, j, b, c):
+    """Let stiff soft rows act on velocities: they take back what changes their rates beyond an implicit step of h.
+
+    Without it the force of a stiff spring that is far from its rest, kept for half a step, would throw its bodies.
+    """
+    for i in range(ends[3]):
+        first, begin, end = system.row_start[i], system.incidence_start[i], system.incidence_start[i + 1]
+        acts = False
+        for r in range(first, system.row_start[i + 1]):
+            acts = acts or (soft[r] and h * h * soft_slope[r] * mobility[r] > _WEAK)
+        if not acts:
+            continue
+        active[i] = 1
+        for o in range(system.block_start[begin], system.block_start[end]):
+            j[o] = jacobian[o]
+        for r in range(first, system.row_start[i + 1]):
+            b[r], c[r] = 0.0, 1.0 / max(h * h * soft_slope[r], _WEAK * _WEAK / mobility[r])
+        for t in range(begin, end):
+            o, at = 6 * system.incidence_body[t], system.block_start[t]
+            for r in range(first, system.row_start[i + 1]):
+                for k in range(6):
+                    b[r] -= j[at + k] * (speeds[o + k] - before[o + k])
+                at += 6
+
+
+@outlined
 def _set_velocity_rhs(system, ends, aim, speeds, j, b, c):
     """Fill right sides that project velocities onto the rows; without trackers, driven coordinates at their rates."""
     for i in range(len(system.row_start) - 1):
@@ -386,6 +414,13 @@ def _project_velocities(setup, net, drives, inner_most, tolerance, pose, u, e, r
         w.residual[r] -= _TOUCHES
     set_step_rhs(net, 0.0, 1.0, w)
     _set_velocity_rhs(net.system, net.ends, w.aim, motion.force, w.j, w.b, w.c)
+    if net.soft_count[0] > 0 and half > 0.0:
+        set_mobility(net.system, 0, net.ends[3], w.jacobian, w.minv, w.mobility)
+        _divide(w.minv, motion.momentum, 1.0, w.correction)
+        _set_soft_velocity_rhs(
+            net.system, net.ends, net.soft, half, motion.force, w.correction, w.mobility, w.soft_slope, w.jacobian,
+            w.active, w.j, w.b, w.c,
+        )  # fmt: skip
     solve_rows(net, inner_most, tolerance, pose, w)
     displace(net.system, w.jacobian, w.lam, w.minv, w.f, w.correction)
     for k in range(len(w.correction)):

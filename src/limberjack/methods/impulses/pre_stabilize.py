@@ -179,12 +179,15 @@ def _turned_too_far(h, bulk, before, u):
 
 @outlined
 def _gained_energy(root, pose, bulk, before, u):
-    """Return whether impulses have added too large a part of its kinetic energy to some island (by `root`)."""
+    """Return whether impulses have added too large a part of its kinetic energy to some island (by `root`).
+
+    Led bodies have infinite mass and belong to no island, here and in `_limit_energy`.
+    """
     gain = bulk.moving
     for i in range(len(gain)):
         gain[i] = 0.0
     for i in range(len(gain)):
-        if bulk.jointed[i] and not bulk.asleep[i]:
+        if bulk.jointed[i] and not bulk.asleep[i] and not bulk.led[i]:
             o, m = 6 * i, bulk.mass[i]
             r = rotation_from_quaternion(pose[i, 3], pose[i, 4], pose[i, 5], pose[i, 6])
             x, y, z = rotate_back(r, before[o], before[o + 1], before[o + 2])
@@ -213,7 +216,7 @@ def _limit_energy(root, pose, bulk, before, sums, u):
     for k in range(len(sums)):
         sums[k] = 0.0
     for i in range(len(root)):
-        if bulk.jointed[i] and not bulk.asleep[i]:
+        if bulk.jointed[i] and not bulk.asleep[i] and not bulk.led[i]:
             o, m, at = 6 * i, bulk.mass[i], 6 * root[i]
             r = rotation_from_quaternion(pose[i, 3], pose[i, 4], pose[i, 5], pose[i, 6])
             bx, by, bz = rotate_back(r, before[o], before[o + 1], before[o + 2])
@@ -226,7 +229,7 @@ def _limit_energy(root, pose, bulk, before, sums, u):
                 sums[at + 1] += m * (u[c] - before[c]) * (u[c] - before[c])
     for i in range(len(root)):
         along, square = sums[6 * root[i]], sums[6 * root[i] + 1]
-        if bulk.jointed[i] and 2.0 * along + square > 0.0:
+        if bulk.jointed[i] and not bulk.led[i] and 2.0 * along + square > 0.0:
             part = max(-2.0 * along / square, 0.0)
             for c in range(6 * i, 6 * i + 6):
                 u[c] = before[c] + part * (u[c] - before[c])
