@@ -236,7 +236,7 @@ def test_a_straight_chain_pinned_at_both_ends_stays(method, kind, dt):
     "scene,dt,seconds,allowed",
     [
         (lj.scenes.draggable_structure(rings=3), 1 / 60, 4.0, 0.2),
-        (lj.scenes.bridge(planks=2, blocks=1), 1 / 220, 0.4, 0.2),
+        (lj.scenes.bridge(planks=2, blocks=1), 1 / 240, 0.4, 0.2),
     ],
     ids=["light rods that spin", "taut planks that are hit"],
 )
