@@ -84,12 +84,14 @@ class Stepper(ABC):
         qd: (nv,) velocities, likewise.
         in_one_call: whether it has `advance_in_one_call`.
         prescribes_poses: whether it has `move`; where it has not, bodies are led by rows (`attach`).
+        inertial: whether forces accelerate; where they make velocities, work bounds no kinetic energy.
     """
 
     q: np.ndarray
     qd: np.ndarray
     in_one_call: ClassVar[bool] = False
     prescribes_poses: ClassVar[bool] = False
+    inertial: bool = True
 
     # Stepping
 

@@ -415,7 +415,7 @@ class EnergyWatch:
                 return True
             if not reading.kinetic <= self._bound(DIVERGED) * explained:
                 return False
-        known = not (self._unknown or self._prescribed_speed() or self._given)
+        known = sim._stepper.inertial and not (self._unknown or self._prescribed_speed() or self._given)
         risen = reading.kinetic - (explained - self._scale) > RISE * explained
         if (known and risen) or reading.kinetic > self._bound(WARNING) * explained:
             self._warn(sim, reading, explained - self._scale if risen else explained)

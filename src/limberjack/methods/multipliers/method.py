@@ -40,7 +40,7 @@ class MultipliersStepper(RuntimeRows, Stepper):
         plain = options.integrator == "rattle" and options.solver != "tree" and not len(model.springs)
         self._balls = new_balls(whole, model.arrays.links.gravity) if plain else None
         super().__init__(model, whole, solver=options.solver, strict=options.stabilization == "project", soft=soft)
-        self._options = options
+        self._options, self.inertial = options, options.order == "second"
         self._code = INTEGRATORS.index(options.integrator)
         self._substeps = options.substeps or (2 if options.integrator == "rk4" else 1)
         self._dt = 0.0
