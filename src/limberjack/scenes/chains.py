@@ -262,7 +262,9 @@ def _stage_long(*, links: int, length: float, **_: Any) -> dict[str, Any]:
     }
 
 
-@scene("A very long hanging chain, to test what must not depend on its length.", _stage_long)
+@scene(
+    "A very long hanging chain, to test what must not depend on its length.", _stage_long, {"links": 60, "shapes": True}
+)
 def long_chain(
     *,
     links: int = 100_000,
