@@ -133,7 +133,7 @@ def read_parquet(path: str | Path, model: Model | None = None) -> Trajectory:
             raise FileError(path, f"claims {file.metadata.num_rows} rows, more than {LAYOUT.largest / 2**30:.0f} GB")
         columns = [_numbers(path, file, name) for name in wanted]
     except (OSError, ValueError, ArithmeticError, LookupError, NotImplementedError) as error:
-        # what pyarrow raises derives from these
+        # what pyarrow raises derives from these; NotImplementedError: types and encodings that it does not read
         if isinstance(error, LimberjackError):
             raise
         raise FileError(path, f"is no Parquet file: {str(error)[:400]}") from error

@@ -36,7 +36,7 @@ from limberjack.maximal.rows import Evaluation, Maximal, free_joints_of, new_eva
 from limberjack.maximal.soft_rows import SoftRows, set_soft_compliance
 from limberjack.maximal.solve import REPORT, Setup, State, evaluate_state
 from limberjack.model.model import Model
-from limberjack.spatial.arrays import copy, copy_rows
+from limberjack.spatial.copies import copy, copy_rows
 from limberjack.spatial.quaternions import rotation_from_quaternion
 from limberjack.spatial.vectors import cross, rotate_back
 

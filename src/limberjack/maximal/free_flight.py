@@ -11,7 +11,7 @@ import numpy as np
 
 from limberjack._jit import inner, outlined
 from limberjack.maximal.bodies import ROTATION, midpoint_newton
-from limberjack.spatial.arrays import HUGE
+from limberjack.spatial.copies import HUGE
 from limberjack.spatial.lanes import four, lane, set_four, splat
 from limberjack.spatial.quaternions import quaternion_exp, quaternion_multiply
 from limberjack.spatial.vectors import cross, rotate, rotate_back, rotate_symmetric, symmetric_times

@@ -19,7 +19,7 @@ from limberjack.maximal.bodies import Bodies, move_bodies
 from limberjack.maximal.forces import read_coordinates
 from limberjack.maximal.rows import Evaluation, evaluate
 from limberjack.maximal.soft_rows import SoftRows, set_soft_rhs
-from limberjack.spatial.arrays import HUGE
+from limberjack.spatial.copies import HUGE
 
 __all__ = [
     "ACTIVE_TOLERANCE", "BAUMGARTE", "BY_VELOCITIES", "FIRST_ORDER", "GAP_ALLOWED", "MAX_ITERATIONS", "MIDWAY",

@@ -24,7 +24,7 @@ from limberjack.reduced.integrate import explicit_step
 from limberjack.reduced.kinematics import kinematics
 from limberjack.reduced.step import new_buffers
 from limberjack.reduced.work import new_work
-from limberjack.spatial.arrays import HUGE
+from limberjack.spatial.copies import HUGE
 
 __all__ = ["DivideAndConquer"]
 

@@ -21,7 +21,7 @@ from limberjack.reduced.variational_rows import (
     take_variational_contact_steps,
     take_variational_row_steps,
 )
-from limberjack.spatial.arrays import copy, copy_rows
+from limberjack.spatial.copies import copy, copy_rows
 
 __all__ = [
     "ContactArguments",

@@ -26,7 +26,7 @@ from limberjack.reduced.integrate import add_stage, begin_stages, end_stages, ex
 from limberjack.reduced.kinematics import kinematics
 from limberjack.reduced.momentum import add_outer_forces, restore_momentum, start_momentum_targets
 from limberjack.reduced.work import LINKS, based, take_block
-from limberjack.spatial.arrays import HUGE
+from limberjack.spatial.copies import HUGE
 
 __all__ = ["Buffers", "INTEGRATORS", "dynamics", "finite_status", "new_buffers", "take_steps"]
 

@@ -65,7 +65,7 @@ from limberjack.reduced.integrate import advance
 from limberjack.reduced.jacobians import link_velocities
 from limberjack.reduced.kinematics import other_pose
 from limberjack.reduced.work import BC, BL, DI, LINKS, UU, D, J, P, R, U, W, Work, based, take_block
-from limberjack.spatial.arrays import HUGE
+from limberjack.spatial.copies import HUGE
 from limberjack.spatial.lanes import add, at, cross4, dot4, from_row, lane, load4, mul, pack, scale, store4, sub
 from limberjack.spatial.trig import sincos_all
 

@@ -85,8 +85,8 @@ from limberjack.methods.impulses.pre_stabilize import (
 from limberjack.methods.impulses.redetect import redetect, restore_warm_start, stale, stale_free
 from limberjack.methods.impulses.resistance import find_touching, resist
 from limberjack.methods.impulses.team import move_all, settle_all
-from limberjack.spatial.arrays import HUGE
 from limberjack.spatial.clock import ticks
+from limberjack.spatial.copies import HUGE
 
 __all__ = ["restore_state", "save_state", "set_inverses", "take_ball_joint_steps", "take_steps"]
 

@@ -32,7 +32,7 @@ from limberjack.methods.multipliers.method import MultipliersStepper
 from limberjack.methods.multipliers.options import STABILIZATIONS, Multipliers
 from limberjack.methods.stepper import Forces
 from limberjack.model.model import Model
-from limberjack.spatial.arrays import HUGE
+from limberjack.spatial.copies import HUGE
 
 __all__ = ["AllRows", "AlternativeStepper", "new_all_rows", "solve_all_rows"]
 _POSITION, _VELOCITY, _ACCELERATION = 0, 1, 2

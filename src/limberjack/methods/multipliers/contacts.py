@@ -29,7 +29,7 @@ from limberjack.methods.multipliers.step import RATTLE, SAME_STIFFNESS, take_ste
 from limberjack.methods.stepper import Forces
 from limberjack.model.model import Model
 from limberjack.reduced.forces import Wrenches
-from limberjack.spatial.arrays import copy
+from limberjack.spatial.copies import copy
 
 __all__ = ["ContactStepper", "take_contact_steps"]
 

@@ -42,7 +42,7 @@ from limberjack.maximal.solve import (
     factor_and_solve,
     project,
 )
-from limberjack.spatial.arrays import HUGE, copy, copy_rows
+from limberjack.spatial.copies import HUGE, copy, copy_rows
 
 __all__ = [
     "CONSERVING", "DISSIPATIVE", "SWITCHES", "copy_state", "next_attempt", "note_attempt", "note_forces",

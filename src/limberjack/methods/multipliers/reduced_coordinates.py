@@ -26,7 +26,7 @@ from limberjack.model.arrays import whole_span
 from limberjack.model.model import Model
 from limberjack.reduced.integrate import add_stage, begin_stages, end_stages, explicit_step
 from limberjack.reduced.step import new_buffers
-from limberjack.spatial.arrays import HUGE
+from limberjack.spatial.copies import HUGE
 
 __all__ = ["ReducedStepper"]
 
